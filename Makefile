@@ -1,0 +1,118 @@
+# Every target works from a clean clone with only make and a Python of at least 3.11:
+# it makes .venv, installs what it needs with the versions of constraints.txt, and runs.
+#
+#   make PYTHON=python3.12 test     another Python (for a .venv that is still to be made)
+#   make PIP_FLAGS= test            let pip say what it does
+
+PYTHON ?= python3
+PIP_FLAGS ?= -qq
+WORKERS ?= auto
+ARGS ?=
+
+VENV := .venv
+PEER := .venv-rlberry
+BIN := $(VENV)/bin
+PIP_INSTALL = -m pip install --disable-pip-version-check --no-warn-conflicts $(PIP_FLAGS)
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help demo test check format docs bench-tabular clean distclean
+.PHONY: format-check lint types paper-map test-fast test-slow
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.runtime ## Fig. 1(a) at the paper's scale, and the report
+	$(BIN)/narl reproduce fig1a --scale paper
+	$(BIN)/narl report --out report.html
+	@echo "The report is $(CURDIR)/report.html"
+
+# `make check test` runs the fast tests once, because both targets name the same one.
+test: test-fast test-slow ## all tests
+
+check: format-check lint types paper-map test-fast ## format, lint, types, paper map, fast tests
+
+format-check: $(VENV)/.dev
+	$(BIN)/python -m ruff format --check .
+
+lint: $(VENV)/.dev
+	$(BIN)/python -m ruff check .
+
+types: $(VENV)/.dev
+	$(BIN)/python -m mypy
+
+paper-map: $(VENV)/.dev
+	$(BIN)/python -m narl.paper --check docs/paper-map.md
+
+test-fast: $(VENV)/.dev
+	$(PYTEST) -m "not slow" $(ARGS)
+
+test-slow: $(VENV)/.dev
+	$(PYTEST) -m slow $(ARGS)
+
+format: $(VENV)/.dev ## rewrite the files as `make check` wants them
+	$(BIN)/python -m ruff format .
+	$(BIN)/python -m ruff check --fix .
+
+docs: $(VENV)/.runtime ## regenerate docs/paper-map.md
+	$(BIN)/python -m narl.paper --write docs/paper-map.md
+
+bench-tabular: $(VENV)/.runtime $(PEER)/.ready ## speed against rlberry, and how time grows
+	$(BIN)/python benchmarks/bench_tabular.py --peer-python $(PEER)/bin/python $(ARGS)
+
+clean: ## remove caches and build outputs
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## also remove the virtual environments
+	rm -rf $(VENV) $(PEER)
+
+# --- virtual environments -------------------------------------------------------------------
+# A stamp says that an environment is complete; its text is the folder it was made in, because
+# scripts and editable installs point there. The file .unfinished lies in an environment while
+# pip works, and is put there when the checkout was moved or the Python behind it is gone:
+# whoever finds it makes the environment anew.
+
+unless_sound = $(shell [ ! -e $(1) ] || \
+	{ [ "`cat $(1)`" = "$(CURDIR)" ] && $(dir $(1))bin/python -c '' 2>/dev/null; } || \
+	{ rm -f $(1) && touch $(dir $(1)).unfinished; })
+$(foreach stamp,$(VENV)/.runtime $(VENV)/.dev $(PEER)/.ready,$(call unless_sound,$(stamp)))
+
+define make_venv
+@if [ -e $(1)/.unfinished ] || ! $(1)/bin/python -m pip --version >/dev/null 2>&1; then \
+	fail() { echo "error: $$1" >&2; exit 1; }; \
+	command -v $(PYTHON) >/dev/null || \
+		fail "$(PYTHON) not found; narl needs Python >= 3.11: make PYTHON=/path/to/python3"; \
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		fail "narl needs Python >= 3.11, $(PYTHON) is `$(PYTHON) -V 2>&1`; name a newer one: make PYTHON=python3.11"; \
+	$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+		fail "$(PYTHON) cannot make virtual environments; install the package python3-venv (Debian, Ubuntu: apt-get install python3-venv)"; \
+	rm -rf $(1) && mkdir $(1) && touch $(1)/.unfinished && $(PYTHON) -m venv $(1); fi
+@touch $(1)/.unfinished && rm -f $(1)/.runtime $(1)/.dev $(1)/.ready
+@echo "installing $(2) into $(1) …"
+endef
+
+define finish_venv
+@rm $(1)/.unfinished
+@for stamp in $(2); do printf '%s\n' "$(CURDIR)" > $(1)/$$stamp; done
+endef
+
+$(VENV)/.runtime: pyproject.toml constraints.txt
+	$(call make_venv,$(VENV),narl)
+	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e .
+	$(call finish_venv,$(VENV),.runtime)
+
+$(VENV)/.dev: pyproject.toml constraints.txt
+	$(call make_venv,$(VENV),narl and the tools for its tests)
+	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e ".[dev]"
+# bsuite, for one test: without its plotting stack, of which Deep Sea needs nothing.
+	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt --no-deps bsuite
+	$(call finish_venv,$(VENV),.runtime .dev)
+
+# rlberry declares Atari, OpenGL and more; the file lists all that its UCBVI imports.
+$(PEER)/.ready: benchmarks/constraints-rlberry.txt
+	$(call make_venv,$(PEER),rlberry)
+	@$(PEER)/bin/python $(PIP_INSTALL) --no-deps -r benchmarks/constraints-rlberry.txt
+	$(call finish_venv,$(PEER),.ready)

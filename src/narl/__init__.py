@@ -1,0 +1,59 @@
+"""Optimistic model-based reinforcement learning on JAX.
+
+`import narl` is quick: the parts below, and JAX with them, are imported when first used.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+from narl.tabular.registration import register_with_gymnasium
+
+if TYPE_CHECKING:
+    from narl import (
+        decomposition,
+        experiments,
+        optimism,
+        paper,
+        report,
+        stats,
+        store,
+        tabular,
+        theory,
+    )
+    from narl.errors import InputError
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "InputError",
+    "__version__",
+    "decomposition",
+    "experiments",
+    "optimism",
+    "paper",
+    "report",
+    "stats",
+    "store",
+    "tabular",
+    "theory",
+]
+
+_DEFINED_IN = {"InputError": "narl.errors"}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public part of narl when it is first asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module 'narl' has no attribute {name!r}")
+    if name in _DEFINED_IN:
+        found = getattr(importlib.import_module(_DEFINED_IN[name]), name)
+        globals()[name] = found
+        return found
+    return importlib.import_module(f"narl.{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+register_with_gymnasium()

@@ -1,0 +1,259 @@
+"""The tabular environments of the paper (§5.1), each a checked `TabularMDP`, and their names.
+
+RiverSwim and the stochastic chain are TabulaRL's, Deep Sea is bsuite's. In the two-action
+environments action 0 is "left" and 1 is "right"; in Deep Sea that is drawn per cell.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+import gymnasium
+import numpy as np
+
+from narl.errors import InputError, unknown
+from narl.tabular.exchange import from_gymnasium, load_npz
+from narl.tabular.mdp import Array, TabularMDP, make_mdp, with_horizon
+
+LEFT, RIGHT = 0, 1
+MOVE_COST = 0.01
+"""Deep Sea: what N moves to the right cost together."""
+MAX_ENTRIES = 2**28
+"""Largest table p [S, A, S] that is built: 2 GiB in float64."""
+MAX_CHAIN = math.isqrt(MAX_ENTRIES // 2)
+MAX_DEEP_SEA = math.isqrt(MAX_CHAIN)
+
+
+def riverswim(num_states: int = 6, horizon: int = 20) -> TabularMDP:
+    """RiverSwim: swimming right against the current, with rewards of .005 (left end) and 1."""
+    num_states = _whole("num_states", num_states, 2, MAX_CHAIN)
+    horizon = _whole("horizon", horizon, 1)
+    states = np.arange(num_states)
+    end = num_states - 1
+    p = np.zeros((num_states, 2, num_states))
+    p[states, LEFT, np.maximum(states - 1, 0)] = 1
+    inner = states[1:-1]
+    p[inner, RIGHT, inner + 1] = 0.35
+    p[inner, RIGHT, inner] = 0.6
+    p[inner, RIGHT, inner - 1] = 0.05
+    p[0, RIGHT, [0, 1]] = 0.4, 0.6
+    p[end, RIGHT, [end - 1, end]] = 0.4, 0.6
+    r = np.zeros((num_states, 2))
+    r[0, LEFT], r[end, RIGHT] = 0.005, 1
+    name = "riverswim" if num_states == 6 else f"riverswim-{num_states}"
+    return make_mdp(p, r, _start_at(0, num_states), horizon, name=name)
+
+
+def stochastic_chain(size: int = 10, horizon: int | None = None) -> TabularMDP:
+    """The stochastic chain: S = H = N, a move right turns into one left with probability 1/N.
+
+    The rewards at the ends are N(0,1) for (0, left) and N(1,1) for (N−1, right). Every move
+    must succeed to earn the latter once, so V* = (1 − 1/N)^(N−1).
+    """
+    size = _whole("size", size, 2, MAX_CHAIN)
+    horizon = size if horizon is None else _whole("horizon", horizon, 1)
+    states = np.arange(size)
+    below, above = np.maximum(states - 1, 0), np.minimum(states + 1, size - 1)
+    p = np.zeros((size, 2, size))
+    p[states, LEFT, below] = 1
+    p[states, RIGHT, above] = 1 - 1 / size
+    p[states, RIGHT, below] = 1 / size
+    r, r_std = np.zeros((size, 2)), np.zeros((size, 2))
+    r[-1, RIGHT] = 1
+    r_std[0, LEFT] = r_std[-1, RIGHT] = 1
+    p0 = _start_at(0, size)
+    return make_mdp(p, r, p0, horizon, r_std=r_std, name=f"stochastic_chain-{size}")
+
+
+def deep_sea(
+    size: int = 10,
+    stochastic: bool = False,
+    mapping_seed: int = 42,
+    randomize_actions: bool = True,
+) -> TabularMDP:
+    """Deep Sea as in bsuite: an N×N grid, one row down per step, H = N; state = row·N + column.
+
+    "Right" costs .01/N, whether the move succeeds or not, and earns 1 when taken in the last
+    column; "left" is free. In the stochastic version "right" keeps the column with probability
+    1/N, and both actions in the two bottom corners carry N(0,1) noise. Rewards never depend on
+    where a move leads, so `r` and `r_std` are exact.
+
+    Below the last row bsuite shows an empty grid. Here those moves lead back to the start: the
+    episode is over by then, so no value and no policy depends on it.
+
+    V* is .99, and in the stochastic version q^(N−1) − .01(1 − q^N) with q = 1 − 1/N: off the
+    diagonal nothing can be won, so the best policy stops paying there.
+    """
+    size = _whole("size", size, 2, MAX_DEEP_SEA)
+    mapping_seed = _whole("mapping_seed", mapping_seed, 0, 2**32 - 1)
+    right = _deep_sea_right(size, mapping_seed, randomize_actions)
+    left = 1 - right
+    states = np.arange(size * size)
+    row, column = np.divmod(states, size)
+    fails = 1 / size if stochastic else 0.0
+
+    def below(to_column: Array) -> Array:
+        return np.where(row == size - 1, 0, (row + 1) * size + to_column)
+
+    p = np.zeros((size * size, 2, size * size))
+    p[states, left, below(np.maximum(column - 1, 0))] = 1
+    p[states, right, below(np.minimum(column + 1, size - 1))] = 1 - fails
+    p[states, right, below(column)] += fails
+    r, r_std, bad = (np.zeros((size * size, 2)) for _ in range(3))
+    r[states, right] = (column == size - 1) - MOVE_COST / size
+    if stochastic:
+        r_std[[(size - 1) * size, size * size - 1]] = 1
+    bad[states, left] = row == column
+    name = f"deep_sea_stochastic-{size}" if stochastic else f"deep_sea-{size}"
+    p0 = _start_at(0, size * size)
+    return make_mdp(p, r, p0, size, r_std=r_std, bad=bad, name=name)
+
+
+def _deep_sea_right(size: int, mapping_seed: int, randomize_actions: bool) -> Array:
+    """Which action is "right" in each state, drawn as bsuite draws it."""
+    if not randomize_actions:
+        return np.ones(size * size, dtype=int)
+    # The legacy generator is part of the environment's definition.
+    rng = np.random.RandomState(mapping_seed)
+    return rng.binomial(1, 0.5, [size, size]).ravel()
+
+
+def random_mdp(
+    num_states: int = 10,
+    num_actions: int = 3,
+    horizon: int = 10,
+    concentration: float = 1.0,
+    reward_std: float = 1.0,
+    seed: int = 0,
+) -> TabularMDP:
+    """A random MDP: P(s,a) ~ Dirichlet(concentration), mean rewards ~ U[0,1], P_0 uniform.
+
+    Every reward carries Gaussian noise of standard deviation `reward_std`. A small
+    concentration makes nearly deterministic moves, a large one nearly uniform ones.
+    """
+    num_actions = _whole("num_actions", num_actions, 1, MAX_ENTRIES)
+    num_states = _whole("num_states", num_states, 1, math.isqrt(MAX_ENTRIES // num_actions))
+    horizon, seed = _whole("horizon", horizon, 1), _whole("seed", seed, 0)
+    if not 0 < concentration < math.inf:
+        raise InputError(f"concentration: {concentration} is wrong; it must be finite and > 0")
+    if not 0 <= reward_std < math.inf:
+        raise InputError(f"reward_std: {reward_std} is wrong; it must be finite and >= 0")
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(num_states, float(concentration)), (num_states, num_actions))
+    r = rng.random((num_states, num_actions))
+    p0 = np.full(num_states, 1 / num_states)
+    r_std = np.full_like(r, reward_std)
+    return make_mdp(p, r, p0, horizon, r_std=r_std, name=f"random_mdp-{num_states}-{seed}")
+
+
+class Environment(NamedTuple):
+    """A named environment of the command line."""
+
+    build: Callable[[int, int | None, int], TabularMDP]
+    """The MDP of a size, a horizon (None: its own) and a seed."""
+    size: int
+    """The size when none is given; what it counts is said in `about`."""
+    largest: int
+    """The largest size whose table is built."""
+    about: str
+
+
+def _build_riverswim(size: int, horizon: int | None, seed: int) -> TabularMDP:
+    return riverswim(size, 20 if horizon is None else horizon)
+
+
+def _build_chain(size: int, horizon: int | None, seed: int) -> TabularMDP:
+    return stochastic_chain(size, horizon)
+
+
+def _build_deep_sea(size: int, horizon: int | None, seed: int) -> TabularMDP:
+    return _with_own_horizon(deep_sea(size), horizon)
+
+
+def _build_deep_sea_stochastic(size: int, horizon: int | None, seed: int) -> TabularMDP:
+    return _with_own_horizon(deep_sea(size, stochastic=True), horizon)
+
+
+def _build_random_mdp(size: int, horizon: int | None, seed: int) -> TabularMDP:
+    return random_mdp(size, horizon=10 if horizon is None else horizon, seed=seed)
+
+
+def _with_own_horizon(mdp: TabularMDP, horizon: int | None) -> TabularMDP:
+    if horizon not in (None, mdp.horizon):
+        raise InputError(
+            f"horizon: {horizon} is wrong for Deep Sea, whose horizon is its size; "
+            f"the nearest valid value is {mdp.horizon}"
+        )
+    return mdp
+
+
+ENVIRONMENTS: dict[str, Environment] = {
+    "riverswim": Environment(
+        _build_riverswim, 6, MAX_CHAIN, "RiverSwim, H = 20; size = number of states"
+    ),
+    "stochastic-chain": Environment(
+        _build_chain, 10, MAX_CHAIN, "chain with noisy moves and rewards; size = S = H"
+    ),
+    "deep-sea": Environment(
+        _build_deep_sea, 10, MAX_DEEP_SEA, "bsuite's Deep Sea; size = N of the N×N grid = H"
+    ),
+    "deep-sea-stochastic": Environment(
+        _build_deep_sea_stochastic, 10, MAX_DEEP_SEA, "the same with noisy moves and rewards"
+    ),
+    "random-mdp": Environment(
+        _build_random_mdp,
+        10,
+        math.isqrt(MAX_ENTRIES // 3),
+        "Dirichlet MDP; size = S, A = 3, H = 10",
+    ),
+}
+
+
+def make(
+    name: str | os.PathLike[str],
+    size: int | None = None,
+    horizon: int | None = None,
+    seed: int = 0,
+) -> TabularMDP:
+    """The MDP that a name stands for.
+
+    A name is one of `ENVIRONMENTS`, a file "….npz" or "gym:" and a Gymnasium id whose
+    environment has a transition table. The seed draws the random MDP; the others have none
+    (Deep Sea's action mapping is bsuite's fixed one).
+    """
+    name = os.fspath(name)
+    horizon = None if horizon is None else _whole("horizon", horizon, 1)
+    seed = _whole("seed", seed, 0)
+    if name in ENVIRONMENTS:
+        env = ENVIRONMENTS[name]
+        size = env.size if size is None else _whole("size", size, 2, env.largest)
+        return env.build(size, horizon, seed)
+    from_file, from_gym = name.endswith(".npz"), name.startswith("gym:")
+    if not (from_file or from_gym):
+        also = [f"gym:{name}"] if name in gymnasium.registry else []
+        raise unknown("env", name, [*ENVIRONMENTS, *also])
+    if size is not None:
+        raise InputError(f"size: {name} has a fixed size; leave it out")
+    if from_gym:
+        return from_gymnasium(name.removeprefix("gym:"), horizon)
+    mdp = load_npz(name)
+    return mdp if horizon is None else with_horizon(mdp, horizon)
+
+
+def _whole(field: str, value: int, least: int, most: int | None = None) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise InputError(f"{field}: {value!r} is wrong; it must be a whole number >= {least}")
+    if value < least:
+        raise InputError(f"{field}: {value} is too small; the nearest valid value is {least}")
+    if most is not None and value > most:
+        raise InputError(f"{field}: {value} is too large; the nearest valid value is {most}")
+    return int(value)
+
+
+def _start_at(state: int, num_states: int) -> Array:
+    p0 = np.zeros(num_states)
+    p0[state] = 1
+    return p0

@@ -1,0 +1,196 @@
+"""Finite MDPs with a horizon, solved and evaluated exactly (§2 of the paper).
+
+An MDP lives on the host in float64. The learners run on the device in float32, but every value
+they are judged by (V*, Q* and the gaps) is computed here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
+
+from narl.errors import InputError
+
+Array = np.ndarray
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class TabularMDP:
+    """M = (S, A, P, H, r, P_0): stationary rewards and dynamics, a fixed horizon."""
+
+    p: Float[Array, "S A S"]
+    """P(s,a,s'): probability of moving to s' after action a in s."""
+    r: Float[Array, "S A"]
+    """Mean reward of (s,a)."""
+    r_std: Float[Array, "S A"]
+    """Standard deviation of the (Gaussian) reward of (s,a); 0 is a deterministic reward."""
+    p0: Float[Array, " S"]
+    """P_0: distribution of the first state."""
+    bad: Float[Array, "S A"] | None = None
+    """Deep Sea only: 1 where taking a in s makes the whole episode "bad" (bsuite's word)."""
+    horizon: int = dataclasses.field(default=1, metadata={"static": True})
+    """H: number of steps in every episode."""
+    name: str = dataclasses.field(default="mdp", metadata={"static": True})
+    """What tables and run folders call it."""
+
+    @property
+    def num_states(self) -> int:
+        return self.p.shape[0]
+
+    @property
+    def num_actions(self) -> int:
+        return self.p.shape[1]
+
+
+def make_mdp(
+    p: ArrayLike,
+    r: ArrayLike,
+    p0: ArrayLike,
+    horizon: int,
+    r_std: ArrayLike | None = None,
+    bad: ArrayLike | None = None,
+    name: str = "mdp",
+) -> TabularMDP:
+    """A checked `TabularMDP`; the first entry that is wrong is named in one line."""
+    p, r, p0 = _numbers("p", p), _numbers("r", r), _numbers("p0", p0)
+    if p.ndim != 3 or p.shape[0] != p.shape[2] or 0 in p.shape:
+        raise InputError(f"p: shape {p.shape} is wrong; it must be (S, A, S) with S, A >= 1")
+    num_states, num_actions, _ = p.shape
+    r_std = np.zeros_like(r) if r_std is None else _numbers("r_std", r_std)
+    bad = None if bad is None else _numbers("bad", bad)
+    for field, value in (("r", r), ("r_std", r_std), ("bad", bad)):
+        if value is not None and value.shape != (num_states, num_actions):
+            raise InputError(
+                f"{field}: shape {value.shape} is wrong; "
+                f"it must be (S, A) = {(num_states, num_actions)} as in p"
+            )
+    if p0.shape != (num_states,):
+        raise InputError(f"p0: shape {p0.shape} is wrong; it must be (S,) = ({num_states},)")
+    horizon = _steps(horizon)
+    _check_nonnegative("r_std", r_std)
+    p, p0 = _distribution("p", p), _distribution("p0", p0)
+    return TabularMDP(p=p, r=r, r_std=r_std, p0=p0, bad=bad, horizon=horizon, name=name)
+
+
+def _steps(horizon: ArrayLike) -> int:
+    steps = np.asarray(horizon)
+    whole = steps.ndim == 0 and steps.dtype.kind in "iuf" and np.isfinite(steps)
+    if not whole or steps % 1 or steps < 1:
+        given = str(horizon) if steps.ndim == 0 else f"an array of shape {steps.shape}"
+        raise InputError(f"horizon: {given} is wrong; it must be a whole number >= 1")
+    return int(steps)
+
+
+def with_horizon(mdp: TabularMDP, horizon: int) -> TabularMDP:
+    """The same MDP with episodes of another length."""
+    return dataclasses.replace(mdp, horizon=_steps(horizon))
+
+
+def _numbers(field: str, value: ArrayLike) -> Array:
+    try:
+        array = np.asarray(value)
+    except ValueError:  # nested lists of unequal lengths
+        raise InputError(f"{field}: its rows differ in length; it must be one array") from None
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{field}: holds {array.dtype} values; it must hold real numbers")
+    array = np.array(array, dtype=np.float64)  # a copy: inputs are never written to
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        at = ", ".join(map(str, bad[0]))
+        raise InputError(f"{field}[{at}] = {array[tuple(bad[0])]}; it must be finite")
+    return array
+
+
+def _check_nonnegative(field: str, array: Array) -> None:
+    bad = np.argwhere(array < 0)
+    if len(bad):
+        at = ", ".join(map(str, bad[0]))
+        raise InputError(f"{field}[{at}] = {array[tuple(bad[0])]:g}; it must not be negative")
+
+
+def _distribution(field: str, array: Array) -> Array:
+    _check_nonnegative(field, array)
+    total = array.sum(axis=-1)
+    # float32 tables carry rounding of about 1e-7 per entry; anything larger is a mistake.
+    wrong = np.argwhere(np.abs(total - 1) > 1e-5)
+    if len(wrong):
+        at = ", ".join([*map(str, wrong[0]), ":"])
+        raise InputError(f"{field}[{at}] sums to {total[tuple(wrong[0])]:g}; it must sum to 1")
+    return array / total[..., None]
+
+
+class Solution(NamedTuple):
+    """What is optimal in an MDP, exactly."""
+
+    q_star: Float[Array, "H S A"]
+    """Q*_h(s,a), the value of a in s at step h when everything after is optimal."""
+    v_star: Float[Array, "H+1 S"]
+    """V*_h(s) = max_a Q*_h(s,a), with V*_H = 0."""
+    gap: Float[Array, "H S A"]
+    """V*_h(s) − Q*_h(s,a) ≥ 0: what taking a once costs."""
+    value: float
+    """V(π*) = E_{s ~ P_0} V*_0(s)."""
+
+
+def solve(mdp: TabularMDP) -> Solution:
+    """Backward induction in float64."""
+    v_star = np.zeros((mdp.horizon + 1, mdp.num_states))
+    q_star = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
+    for h in reversed(range(mdp.horizon)):
+        q_star[h] = mdp.r + mdp.p @ v_star[h + 1]
+        v_star[h] = q_star[h].max(axis=1)
+    gap = v_star[:-1, :, None] - q_star
+    return Solution(q_star, v_star, gap, float(mdp.p0 @ v_star[0]))
+
+
+def evaluate(mdp: TabularMDP, policy: Int[Array, "H S"]) -> Float[Array, "H+1 S"]:
+    """V^h(π)[s] of a deterministic per-step policy, exactly."""
+    policy = np.asarray(policy)
+    if policy.shape != (mdp.horizon, mdp.num_states):
+        raise InputError(
+            f"policy: shape {policy.shape} is wrong; "
+            f"it must be (H, S) = {(mdp.horizon, mdp.num_states)}"
+        )
+    if policy.dtype.kind not in "iu":
+        raise InputError(f"policy: holds {policy.dtype} values; it must hold whole numbers")
+    if policy.min() < 0 or policy.max() >= mdp.num_actions:
+        raise InputError(f"policy: actions must lie in 0..{mdp.num_actions - 1}")
+    states = np.arange(mdp.num_states)
+    v = np.zeros((mdp.horizon + 1, mdp.num_states))
+    for h in reversed(range(mdp.horizon)):
+        a = policy[h]
+        v[h] = mdp.r[states, a] + mdp.p[states, a] @ v[h + 1]
+    return v
+
+
+def policy_value(mdp: TabularMDP, policy: Int[Array, "H S"]) -> float:
+    """V(π) = E_{s ~ P_0} V^0(π)[s]."""
+    return float(mdp.p0 @ evaluate(mdp, policy)[0])
+
+
+class Episode(NamedTuple):
+    """One episode of H steps; an axis of seeds may lead."""
+
+    states: Int[Array, " H+1"]
+    """s_0 … s_H; the last is where the episode ended."""
+    actions: Int[Array, " H"]
+    rewards: Float[Array, " H"]
+
+
+def sample_episode(rng: np.random.Generator, mdp: TabularMDP, policy: Int[Array, "H S"]) -> Episode:
+    """Plays one episode on the host; the learners' compiled sampler is tested against it."""
+    states = [int(rng.choice(mdp.num_states, p=mdp.p0))]
+    actions, rewards = [], []
+    for h in range(mdp.horizon):
+        s = states[-1]
+        a = int(policy[h, s])
+        actions.append(a)
+        rewards.append(mdp.r[s, a] + mdp.r_std[s, a] * rng.standard_normal())
+        states.append(int(rng.choice(mdp.num_states, p=mdp.p[s, a])))
+    return Episode(np.array(states), np.array(actions), np.array(rewards))

@@ -1,0 +1,177 @@
+"""Planning by backward induction: value iteration, NAEVI (Eq. 2), NAVI (Eq. 4), extended VI.
+
+Every planner takes what an agent believes and returns a `Plan`. None writes to its inputs.
+`p_hat` may be a dense table or a `Dynamics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from narl.optimism import optimistic
+from narl.paper import implements
+from narl.tabular.dynamics import Dynamics, as_dynamics, dense, expect
+from narl.tabular.noise import Noise, as_reveal
+
+Clip = Literal["horizon", "none"]
+Backup = Callable[[Any, Int[Array, ""], Float[Array, " S"]], tuple[Float[Array, "S A"], Any]]
+
+HUGE = 1e30
+"""What "no clip" means in float32: signed noise on P̂ can double values at every step."""
+
+
+class Plan(NamedTuple):
+    """π_k (greedy in q) and Ṽ_k(π_k)."""
+
+    q: Float[Array, "H S A"]
+    value: Float[Array, ""]
+
+
+def backward_induction(
+    backup: Backup,
+    carry: Any,
+    p0: Float[Array, " S"],
+    horizon: int,
+    clip: Clip = "horizon",
+) -> Plan:
+    """Runs ``backup(carry, h, Ṽ^{h+1}) -> Q̃^h`` from h = H−1 down to 0.
+
+    The value max_a Q̃^h is clipped to [0, H−h] (the appendix needs ‖Ṽ^h‖∞ ≤ H−h, Eq. 2 lacks it);
+    q itself stays as it is, so that the clip makes no ties.
+    """
+
+    def step(state: tuple, h: Array) -> tuple[tuple, Array]:
+        v, carry = state
+        q, carry = backup(carry, h, v)
+        low, high = (0.0, horizon - h) if clip == "horizon" else (-HUGE, HUGE)
+        return (jnp.clip(q.max(-1), low, high), carry), q
+
+    start = (jnp.zeros_like(p0), carry)
+    (v, _), q = jax.lax.scan(step, start, jnp.arange(horizon), reverse=True)
+    return Plan(q, p0 @ v)
+
+
+def value_iteration(
+    p: Dynamics | Array,
+    r: Float[Array, "S A"],
+    p0: Float[Array, " S"],
+    horizon: int,
+    *,
+    clip: Clip = "none",
+) -> Plan:
+    """Bellman backups without optimism."""
+    p = as_dynamics(p)
+    return backward_induction(lambda _, h, v: (r + expect(p, v), None), None, p0, horizon, clip)
+
+
+@implements("eq:2")
+def naevi(
+    p_hat: Dynamics | Array,
+    r_hat: Float[Array, "S A"],
+    noise: Noise,
+    p0: Float[Array, " S"],
+    horizon: int,
+    *,
+    clip: Clip = "horizon",
+    clip_reward: bool = True,
+) -> Plan:
+    """Noise Augmented Extended Value Iteration (Eq. 2).
+
+    Q̃^h(s,a) = r̂ + E_P̂[Ṽ^{h+1}] + A + B, with A = max_m ξ^m(s,a) for the present and
+    B = max_m ⟨ξ^m(s,a), Ṽ^{h+1}⟩ for the future. The two maxima are separate.
+    ``clip_reward`` keeps r̃ = r̂ + A in [0, 1] (the appendix's first assumption).
+    """
+    p_hat = as_dynamics(p_hat)
+    term_a = optimistic(noise.reward).value
+    r_tilde = r_hat + term_a
+    if clip_reward:
+        r_tilde = jnp.clip(r_tilde, 0.0, 1.0)
+    reveal = as_reveal(noise.dynamics, p_hat.prob.shape[-3])
+
+    def backup(carry: Any, h: Array, v: Array) -> tuple[Array, Any]:
+        inner, carry = reveal.inner(carry, h, v)
+        term_b = optimistic(inner).value
+        return r_tilde + expect(p_hat, v) + term_b, carry
+
+    return backward_induction(backup, reveal.carry, p0, horizon, clip)
+
+
+@implements("eq:4")
+def navi(
+    p_hat: Dynamics | Array,
+    r_tilde: Float[Array, "S A"],
+    q_prev: Float[Array, "H S A"],
+    p0: Float[Array, " S"],
+    horizon: int,
+) -> Plan:
+    """Noise Augmented Value Iteration (Eq. 4).
+
+    Q̃_{k,h} = min(Q̃_{k−1,h}, H−h, r̃ + E_P̂[Ṽ_{k,h+1}]). The paper prints the cap as H; H−h is
+    what a reward of at most 1 per step allows. ``q_prev`` = H−h switches the running minimum off.
+    """
+    p_hat = as_dynamics(p_hat)
+
+    def backup(_: Any, h: Array, v: Array) -> tuple[Array, Any]:
+        q = r_tilde + expect(p_hat, v)
+        return jnp.minimum(jnp.minimum(q_prev[h], horizon - h), q), None
+
+    return backward_induction(backup, None, p0, horizon)
+
+
+def steps_to_go(horizon: int, num_states: int, num_actions: int) -> Float[Array, "H S A"]:
+    """H − h for every pair: the largest value a reward of at most 1 per step allows."""
+    ladder = jnp.arange(horizon, 0, -1.0)
+    return jnp.broadcast_to(ladder[:, None, None], (horizon, num_states, num_actions))
+
+
+def most_optimistic(
+    p: Float[Array, "S A S"], width: Float[Array, "S A"], v: Float[Array, " S"]
+) -> Float[Array, "S A S"]:
+    """argmax of ⟨p̃, v⟩ over distributions with ‖p̃ − p‖₁ ≤ width (Jaksch et al., Fig. 2).
+
+    Moves width/2 onto the best state and takes the surplus from the worst states first.
+    """
+    order = jnp.argsort(v)
+    sorted_p = p[..., order]
+    best = jnp.minimum(1.0, sorted_p[..., -1] + width / 2)
+    raised = sorted_p.at[..., -1].set(best)
+    surplus = raised.sum(-1, keepdims=True) - 1.0
+    before = jnp.cumsum(raised, axis=-1) - raised
+    taken = jnp.clip(surplus - before, 0.0, raised)
+    return (raised - taken)[..., jnp.argsort(order)]
+
+
+def extended_value_iteration(
+    p_hat: Dynamics | Array,
+    r_hat: Float[Array, "S A"],
+    r_width: Float[Array, "S A"],
+    p_width: Float[Array, "S A"],
+    p0: Float[Array, " S"],
+    horizon: int,
+    *,
+    clip: Clip = "none",
+    compounding: bool = False,
+) -> Plan:
+    """Extended value iteration of UCRL2 over the confidence sets of r̂ and P̂.
+
+    ``compounding=True`` repeats the slip of the paper's baseline code: each backup's raised row
+    replaces P̂(s,a) for the backups that follow, unless the slack already fills the best state.
+    """
+    p_hat = as_dynamics(p_hat)
+    p_start = dense(p_hat, p0.shape[0])
+    r_tilde = r_hat + r_width
+
+    def backup(p: Array, h: Array, v: Array) -> tuple[Array, Array]:
+        p_tilde = most_optimistic(p, p_width, v)
+        q = r_tilde + p_tilde @ v
+        if compounding:
+            overflow = p[..., jnp.argmax(v)] + p_width / 2 > 1.0
+            p = jnp.where(overflow[..., None], p, p_tilde)
+        return q, p
+
+    return backward_induction(backup, p_start, p0, horizon, clip)

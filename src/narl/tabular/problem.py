@@ -1,0 +1,90 @@
+"""What a learner is told about an MDP, and what only the simulator knows."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from narl.tabular.dynamics import Dynamics, find_successors, take_slots
+from narl.tabular.mdp import Solution, TabularMDP
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """What every learner of the paper knows: the sizes, the horizon, P_0 and how long it plays."""
+
+    p0: Float[Array, " S"]
+    num_episodes: Float[Array, ""]
+    """K; T = KH enters δ = ε/(4T) of Theorems 1 to 3."""
+    successors: Int[Array, "S A B"] | None
+    """Where transition counts are stored (see `dynamics`); no knowledge of probabilities."""
+    num_states: int = dataclasses.field(metadata={"static": True})
+    num_actions: int = dataclasses.field(metadata={"static": True})
+    horizon: int = dataclasses.field(metadata={"static": True})
+
+    @property
+    def num_slots(self) -> int:
+        return self.num_states if self.successors is None else self.successors.shape[-1]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class World:
+    """The true MDP on the device, laid out for playing episodes and for exact regret."""
+
+    p: Dynamics
+    cumulative: Float[Array, "S A B"]
+    """Cumulative probabilities of the slots, for sampling by inversion."""
+    r: Float[Array, "S A"]
+    r_std: Float[Array, "S A"]
+    p0_cumulative: Float[Array, " S"]
+    p0: Float[Array, " S"]
+    gap: Float[Array, "H S A"]
+    """V*_h(s) − Q*_h(s,a), from float64."""
+    bad: Float[Array, "S A"] | None
+
+
+def _cumulate(p: np.ndarray) -> np.ndarray:
+    """Cumulative sums whose last positive entry is exactly 1, so that rounding never picks a
+    slot of probability 0."""
+    total = np.cumsum(p, axis=-1)
+    remaining = np.cumsum(p[..., ::-1], axis=-1)[..., ::-1] - p
+    return np.where(remaining <= 0, 1.0, total)
+
+
+def make_problem(mdp: TabularMDP, num_episodes: int) -> Problem:
+    """The learner's side of an MDP."""
+    successors = find_successors(mdp.p)
+    return Problem(
+        p0=jnp.asarray(mdp.p0, jnp.float32),
+        num_episodes=jnp.float32(num_episodes),
+        successors=None if successors is None else jnp.asarray(successors),
+        num_states=mdp.num_states,
+        num_actions=mdp.num_actions,
+        horizon=mdp.horizon,
+    )
+
+
+def make_world(mdp: TabularMDP, solution: Solution, problem: Problem) -> World:
+    """The simulator's side of an MDP."""
+    successors = None if problem.successors is None else np.asarray(problem.successors)
+    prob = take_slots(mdp.p, successors)
+
+    def f32(x: np.ndarray) -> Array:
+        return jnp.asarray(x, jnp.float32)
+
+    return World(
+        p=Dynamics(f32(prob), jnp.zeros(mdp.r.shape, jnp.float32), problem.successors),
+        cumulative=f32(_cumulate(prob)),
+        r=f32(mdp.r),
+        r_std=f32(mdp.r_std),
+        p0_cumulative=f32(_cumulate(mdp.p0)),
+        p0=problem.p0,
+        gap=f32(solution.gap),
+        bad=None if mdp.bad is None else f32(mdp.bad),
+    )

@@ -1,0 +1,280 @@
+"""Many seeds and many episodes in one compiled program, with exact regret (Algorithm 1's loop)."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from narl.decomposition import Decomposition, decompose
+from narl.errors import InputError
+from narl.paper import implements
+from narl.tabular.agent import Agent
+from narl.tabular.agents import agent_options, make_agent
+from narl.tabular.dynamics import expect
+from narl.tabular.mdp import Episode, TabularMDP, solve
+from narl.tabular.planning import Plan
+from narl.tabular.problem import Problem, World, make_problem, make_world
+
+CHUNK = 250
+"""Episodes per compiled call: the progress bar moves and memory stays flat."""
+
+
+class Record(NamedTuple):
+    """What is kept of one episode."""
+
+    regret: Float[Array, "*B"]
+    """V(π*) − V(π_k), exact."""
+    value: Float[Array, "*B"]
+    """Ṽ_k(π_k), the agent's own estimate."""
+    trajectory_gap: Float[Array, "*B"]
+    """Σ_h V*_h(s_h) − Q*_h(s_h,a_h) along the episode played; its mean is the regret."""
+    realised_return: Float[Array, "*B"]
+    """Σ_h r_h."""
+    bad: Float[Array, "*B"]
+    """1 if the episode took an action marked bad (Deep Sea), else 0."""
+
+
+def greedy_policy(key: PRNGKeyArray, q: Float[Array, "H S A"]) -> Int[Array, "H S"]:
+    """argmax_a q, ties broken uniformly at random."""
+    tied = q == q.max(-1, keepdims=True)
+    rank = jnp.cumsum(tied, axis=-1)
+    count = rank[..., -1:]
+    u = jax.random.uniform(key, (*q.shape[:-1], 1))
+    pick = 1 + jnp.minimum((u * count).astype(jnp.int32), count - 1)
+    return jnp.argmax(tied & (rank == pick), axis=-1)
+
+
+def play(key: PRNGKeyArray, world: World, policy: Int[Array, "H S"]) -> Episode:
+    """One episode of ``policy`` in the true MDP."""
+    horizon = policy.shape[0]
+    key_move, key_reward = jax.random.split(key)
+    u = jax.random.uniform(key_move, (horizon + 1,))
+    z = jax.random.normal(key_reward, (horizon,))
+    successors = world.p.successors
+
+    def step(s: Array, now: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
+        actions, u = now
+        a = actions[s]
+        slot = (u >= world.cumulative[s, a]).sum()
+        successor = slot if successors is None else successors[s, a, slot]
+        return successor.astype(jnp.int32), (s, a)
+
+    start = (u[-1] >= world.p0_cumulative).sum().astype(jnp.int32)
+    last, (states, actions) = jax.lax.scan(step, start, (policy, u[:-1]))
+    rewards = world.r[states, actions] + world.r_std[states, actions] * z
+    return Episode(jnp.append(states, last), actions, rewards)
+
+
+@implements("eq:1")
+def exact_regret(world: World, policy: Int[Array, "H S"]) -> Float[Array, ""]:
+    """V(π*) − V(π) as the sum of the gaps that π pays: E_π Σ_h (V*_h − Q*_h)(s_h, a_h).
+
+    The same number as evaluating π and subtracting, without the cancellation: no term is
+    negative, so the regret of an optimal policy is exactly 0 in float32.
+    """
+
+    def backup(cost: Array, now: tuple[Array, Array]) -> tuple[Array, None]:
+        actions, gap = now
+        total = gap + expect(world.p, cost)
+        return jnp.take_along_axis(total, actions[:, None], axis=-1)[:, 0], None
+
+    zero = jnp.zeros_like(world.p0)
+    cost, _ = jax.lax.scan(backup, zero, (policy, world.gap), reverse=True)
+    return world.p0 @ cost
+
+
+def run_episode(
+    key: PRNGKeyArray, agent: Agent, problem: Problem, world: World, state: Any
+) -> tuple[Any, Record]:
+    """Plan, play, learn; and keep score."""
+    key_plan, key_ties, key_play, key_learn = jax.random.split(key, 4)
+    plan, state = agent.plan(key_plan, problem, state)
+    policy = greedy_policy(key_ties, plan.q)
+    episode = play(key_play, world, policy)
+    state = agent.observe(key_learn, problem, state, episode)
+    visited = (episode.states[:-1], episode.actions)
+    bad = jnp.float32(0.0) if world.bad is None else world.bad[visited].max()
+    gap = world.gap[(jnp.arange(problem.horizon), *visited)].sum()
+    score = Record(exact_regret(world, policy), plan.value, gap, episode.rewards.sum(), bad)
+    return state, score
+
+
+@functools.partial(jax.jit, static_argnames="agent")
+def _start(agent: Agent, problem: Problem, seeds: Int[Array, " N"]) -> tuple[Array, Any]:
+    def one(seed: Array) -> tuple[Array, Any]:
+        key_init, key_episodes = jax.random.split(jax.random.key(seed))
+        return key_episodes, agent.init(key_init, problem)
+
+    return jax.vmap(one)(seeds)
+
+
+@functools.partial(jax.jit, static_argnames=("agent", "length"), donate_argnames="states")
+def _advance(
+    agent: Agent, problem: Problem, world: World, keys: Array, states: Any, first: Array, length: int
+) -> tuple[Any, Record]:
+    """``length`` episodes of every seed, from episode ``first`` on."""
+
+    def step(states: Any, k: Array) -> tuple[Any, Record]:
+        def one(key: PRNGKeyArray, state: Any) -> tuple[Any, Record]:
+            # Keyed by the episode's number, so that chunks cannot change the draws.
+            return run_episode(jax.random.fold_in(key, k), agent, problem, world, state)
+
+        return jax.vmap(one)(keys, states)
+
+    states, record = jax.lax.scan(step, states, first + jnp.arange(length))
+    return states, jax.tree.map(lambda x: x.T, record)
+
+
+@dataclasses.dataclass(frozen=True)
+class Trace:
+    """What a run leaves behind; arrays are [seeds, episodes], in float64."""
+
+    seeds: Int[np.ndarray, " N"]
+    v_star: float
+    """V(π*)."""
+    regret: Float[np.ndarray, "N K"]
+    """V(π*) − V(π_k) of the executed policy, exact."""
+    value: Float[np.ndarray, "N K"]
+    """Ṽ_k(π_k)."""
+    trajectory_gap: Float[np.ndarray, "N K"]
+    """Σ_h V*_h(s_h) − Q*_h(s_h,a_h) along the episode played."""
+    realised_return: Float[np.ndarray, "N K"]
+    """Σ_h r_h."""
+    bad: Float[np.ndarray, "N K"] | None
+    """Deep Sea: whether the episode was "bad"."""
+    compile_seconds: float
+    run_seconds: float
+
+    @property
+    def policy_value(self) -> Float[np.ndarray, "N K"]:
+        """V(π_k)."""
+        return self.v_star - self.regret
+
+    @property
+    def decomposition(self) -> Decomposition:
+        """Eq. 1 per episode: regret = optimism + estimation error."""
+        return decompose(self.v_star, self.value, self.policy_value)
+
+    @property
+    def optimism(self) -> Float[np.ndarray, "N K"]:
+        """V(π*) − Ṽ_k(π_k)."""
+        return self.decomposition.optimism
+
+    @property
+    def estimation_error(self) -> Float[np.ndarray, "N K"]:
+        """Ṽ_k(π_k) − V(π_k)."""
+        return self.decomposition.estimation_error
+
+    @property
+    def solved_episode(self) -> list[int | None] | None:
+        """Per seed, the first episode at which less than 90 % of all episodes were bad."""
+        if self.bad is None:
+            return None
+        return [solved_at(bad) for bad in self.bad]
+
+
+def solved_at(bad: Float[np.ndarray, " K"], threshold: float = 0.9, least: int = 1) -> int | None:
+    """bsuite's "solved": bad episodes / episodes < threshold, first met at this episode (from 1).
+
+    ``least`` is the smallest episode counted; bsuite's stochastic version has .8 and 100.
+    """
+    episodes = np.arange(1, len(bad) + 1)
+    met = (np.cumsum(bad) / episodes < threshold) & (episodes >= least)
+    return int(episodes[met][0]) if met.any() else None
+
+
+def run(
+    agent: str | Agent,
+    mdp: TabularMDP,
+    num_episodes: int = 1000,
+    seeds: Iterable[int] = range(1),
+    *,
+    preset: str | None = None,
+    progress: Callable[[int], None] | None = None,
+    until_solved: bool = False,
+    **options: Any,
+) -> Trace:
+    """Runs every seed for ``num_episodes`` episodes and scores each episode exactly.
+
+    ``agent`` is a name with its ``options`` (see `AGENTS`) or an `Agent` of your own. The same seed
+    gives the same trace alone or among others. ``progress`` is called with the number of episodes
+    done. ``until_solved`` stops once every seed has solved Deep Sea.
+    """
+    seed_array = _check_seeds(seeds)
+    if isinstance(num_episodes, bool) or int(num_episodes) != num_episodes or num_episodes < 1:
+        raise InputError(f"episodes: {num_episodes} is out of range; it must be >= 1")
+    if until_solved and mdp.bad is None:
+        raise InputError(f"until_solved: {mdp.name} has no 'bad' episodes; it is for deep_sea")
+    problem = make_problem(mdp, num_episodes)
+    if isinstance(agent, str):
+        agent = make_agent(agent, agent_options(agent, preset, **options), problem)
+    elif options or preset:
+        raise InputError("options: an Agent of your own takes none here; build them into it")
+    solution = solve(mdp)
+    world = make_world(mdp, solution, problem)
+    return _run_chunks(agent, problem, world, seed_array, solution.value, progress, until_solved)
+
+
+def _check_seeds(seeds: Iterable[int]) -> Int[np.ndarray, " N"]:
+    listed = [int(seed) for seed in seeds]
+    if not listed:
+        raise InputError("seeds: none given; there must be at least one, such as 0:1")
+    if min(listed) < 0 or max(listed) >= 2**32:
+        raise InputError(f"seeds: {min(listed)}..{max(listed)} must lie in 0..{2**32 - 1}")
+    return np.array(listed, dtype=np.uint32)
+
+
+def _run_chunks(
+    agent: Agent,
+    problem: Problem,
+    world: World,
+    seeds: Int[np.ndarray, " N"],
+    v_star: float,
+    progress: Callable[[int], None] | None,
+    until_solved: bool,
+) -> Trace:
+    num_episodes = int(problem.num_episodes)
+    num_chunks = math.ceil(num_episodes / CHUNK)
+    # Equal chunks share one program; the few episodes beyond the last are thrown away.
+    length = math.ceil(num_episodes / num_chunks)
+    begin = time.perf_counter()
+    keys, states = _start(agent, problem, jnp.asarray(seeds))
+    program = _advance.lower(agent, problem, world, keys, states, jnp.int32(0), length).compile()
+    compiled = time.perf_counter()
+    chunks: list[Record] = []
+    for chunk in range(num_chunks):
+        states, record = program(problem, world, keys, states, jnp.int32(chunk * length))
+        chunks.append(jax.tree.map(np.asarray, record))
+        done = min((chunk + 1) * length, num_episodes)
+        if progress is not None:
+            progress(done)
+        if until_solved and _all_solved([c.bad for c in chunks]):
+            num_episodes = done
+            break
+    joined = jax.tree.map(
+        lambda *xs: np.concatenate(xs, axis=1)[:, :num_episodes].astype(np.float64), *chunks
+    )
+    return Trace(
+        seeds=seeds,
+        v_star=v_star,
+        regret=joined.regret,
+        value=joined.value,
+        trajectory_gap=joined.trajectory_gap,
+        realised_return=joined.realised_return,
+        bad=None if world.bad is None else joined.bad,
+        compile_seconds=compiled - begin,
+        run_seconds=time.perf_counter() - compiled,
+    )
+
+
+def _all_solved(bad: Sequence[Float[np.ndarray, "N L"]]) -> bool:
+    return all(solved_at(row) is not None for row in np.concatenate(bad, axis=1))

@@ -1,0 +1,372 @@
+"""The environments against hand-computed values, and Deep Sea against bsuite itself."""
+
+import importlib
+import importlib.util
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from narl.errors import InputError
+from narl.tabular import registration
+from narl.tabular.envs import (
+    ENVIRONMENTS,
+    MAX_DEEP_SEA,
+    deep_sea,
+    make,
+    random_mdp,
+    riverswim,
+    stochastic_chain,
+)
+from narl.tabular.exchange import save_npz
+from narl.tabular.mdp import policy_value, solve
+
+ROOT = Path(__file__).resolve().parents[2]
+LEFT, RIGHT = 0, 1
+
+
+def test_riverswim_is_the_table_of_the_facts():
+    mdp = riverswim()
+    assert mdp.p.shape == (6, 2, 6)
+    assert (mdp.horizon, mdp.name) == (20, "riverswim")
+    for s, left_to in enumerate([0, 0, 1, 2, 3, 4]):
+        assert mdp.p[s, LEFT, left_to] == 1
+    np.testing.assert_allclose(mdp.p[0, RIGHT], [0.4, 0.6, 0, 0, 0, 0])
+    np.testing.assert_allclose(mdp.p[3, RIGHT], [0, 0, 0.05, 0.6, 0.35, 0])
+    np.testing.assert_allclose(mdp.p[5, RIGHT], [0, 0, 0, 0, 0.4, 0.6])
+    assert mdp.r[0, LEFT] == 0.005
+    assert mdp.r[5, RIGHT] == 1
+    assert np.count_nonzero(mdp.r) == 2
+    assert not mdp.r_std.any()
+    np.testing.assert_array_equal(mdp.p0, [1, 0, 0, 0, 0, 0])
+
+
+def test_riverswim_values():
+    mdp = riverswim()
+    assert solve(mdp).value == pytest.approx(3.3973, abs=5e-5)
+    assert policy_value(mdp, np.full((20, 6), LEFT)) == pytest.approx(0.1)
+    # Too short to reach the far end: twice .005 is all there is.
+    assert solve(riverswim(horizon=2)).value == pytest.approx(0.01)
+
+
+def test_the_smallest_riverswim_by_hand():
+    mdp = riverswim(num_states=2, horizon=2)
+    assert mdp.name == "riverswim-2"
+    np.testing.assert_allclose(mdp.p[:, RIGHT], [[0.4, 0.6], [0.4, 0.6]])
+    assert solve(mdp).value == pytest.approx(0.4 * 0.005 + 0.6 * 1)
+
+
+def test_stochastic_chain_is_the_table_of_the_facts():
+    mdp = stochastic_chain(4)
+    assert (mdp.horizon, mdp.name) == (4, "stochastic_chain-4")
+    np.testing.assert_array_equal(mdp.p[:, LEFT].argmax(axis=-1), [0, 0, 1, 2])
+    np.testing.assert_allclose(mdp.p[:, LEFT].max(axis=-1), 1)
+    np.testing.assert_allclose(mdp.p[0, RIGHT], [0.25, 0.75, 0, 0])
+    np.testing.assert_allclose(mdp.p[1, RIGHT], [0.25, 0, 0.75, 0])
+    np.testing.assert_allclose(mdp.p[3, RIGHT], [0, 0, 0.25, 0.75])
+    np.testing.assert_array_equal(mdp.r, [[0, 0], [0, 0], [0, 0], [0, 1]])
+    np.testing.assert_array_equal(mdp.r_std, [[1, 0], [0, 0], [0, 0], [0, 1]])
+    assert mdp.p0[0] == 1
+
+
+@pytest.mark.parametrize("size", [2, 3, 10, 30])
+def test_stochastic_chain_optimum(size):
+    assert solve(stochastic_chain(size)).value == pytest.approx((1 - 1 / size) ** (size - 1))
+    assert stochastic_chain(size, horizon=7).horizon == 7
+
+
+@pytest.mark.parametrize("size", [2, 5, 10, 28])
+def test_deep_sea_optimum(size):
+    mdp = deep_sea(size)
+    assert mdp.name == f"deep_sea-{size}"
+    assert mdp.horizon == size
+    solution = solve(mdp)
+    assert solution.value == pytest.approx(0.99, abs=1e-12)
+    # Going left from the start, for free, is the best of what is left.
+    assert solution.q_star[0, 0].min() == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("size", [2, 5, 10, 28])
+def test_stochastic_deep_sea_optimum(size):
+    mdp = deep_sea(size, stochastic=True)
+    assert mdp.name == f"deep_sea_stochastic-{size}"
+    succeeds = 1 - 1 / size
+    # Once a move right has failed, the best policy goes left and pays no more: it beats the
+    # (1 - 1/N)^(N-1) - .01 of going right N times, which bsuite calls optimal.
+    optimum = succeeds ** (size - 1) - 0.01 * (1 - succeeds**size)
+    assert solve(mdp).value == pytest.approx(optimum, abs=1e-12)
+    always_right = mdp.r.astype(bool).argmax(axis=-1)  # only going right costs
+    bsuites = succeeds ** (size - 1) - 0.01
+    assert policy_value(mdp, np.tile(always_right, (size, 1))) == pytest.approx(bsuites)
+
+
+def test_without_random_actions_one_is_right_everywhere():
+    mdp = deep_sea(3, randomize_actions=False)
+    assert policy_value(mdp, np.ones((3, 9), dtype=int)) == pytest.approx(0.99)
+    assert (mdp.bad[[0, 4, 8]] == [1, 0]).all()
+    assert mdp.bad.sum() == 3
+
+
+@pytest.fixture(scope="module")
+def bsuite_deep_sea():
+    """bsuite's own Deep Sea, imported past the package's front door.
+
+    `import bsuite` loads pandas and scikit-image for other experiments; Deep Sea needs neither.
+    """
+    spec = importlib.util.find_spec("bsuite")
+    if spec is None:
+        pytest.skip("bsuite is missing: pip install --no-deps bsuite==0.3.6 dm-env==1.6")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "bsuite", importlib.util.module_from_spec(spec))
+        yield importlib.import_module("bsuite.environments.deep_sea")
+        for name in [name for name in sys.modules if name.startswith("bsuite.")]:
+            patch.delitem(sys.modules, name)
+        patch.undo()
+
+
+class Scripted:
+    """Stands for bsuite's generator: says what it is told instead of drawing."""
+
+    def __init__(self, uniform: float, normal: float) -> None:
+        self.rand = lambda: uniform
+        self.randn = lambda: normal
+
+
+@pytest.mark.parametrize("stochastic", [False, True])
+@pytest.mark.parametrize("size", [2, 3, 7, 10])
+def test_every_move_in_deep_sea_is_bsuites(bsuite_deep_sea, size, stochastic):
+    mdp = deep_sea(size, stochastic=stochastic)
+    theirs = bsuite_deep_sea.DeepSea(size, deterministic=not stochastic, mapping_seed=42)
+    normal = 0.7
+    # A uniform draw just below or just above 1/N: a failing and a succeeding move.
+    chances = {1 / size - 1e-9: 1 / size, 1 / size + 1e-9: 1 - 1 / size}
+    for s in range(size * size):
+        row, column = divmod(s, size)
+        for a in (0, 1):
+            expected = np.zeros(size * size)
+            for uniform, chance in chances.items():
+                theirs.reset()
+                theirs._row, theirs._column = row, column
+                theirs._rng = Scripted(uniform, normal)
+                step = theirs.step(a)
+                over = row == size - 1
+                assert step.last() == over
+                expected[0 if over else int(step.observation.argmax())] += chance
+                ours = mdp.r[s, a] + normal * mdp.r_std[s, a]
+                assert step.reward == pytest.approx(ours, abs=1e-15)
+                assert theirs._bad_episode == mdp.bad[s, a]
+            np.testing.assert_allclose(mdp.p[s, a], expected, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("stochastic", [False, True])
+def test_whole_episodes_of_deep_sea_are_bsuites(bsuite_deep_sea, stochastic):
+    size, num_bad = 6, 0
+    mdp = deep_sea(size, stochastic=stochastic)
+    theirs = bsuite_deep_sea.DeepSea(size, deterministic=not stochastic, seed=5, mapping_seed=42)
+    rng = np.random.default_rng(0)
+    optimal = solve(mdp).q_star.argmax(axis=-1)
+    for _ in range(200):
+        step, bad, visited = theirs.reset(), False, []
+        for h in range(mdp.horizon):
+            s = int(step.observation.argmax())
+            a = int(optimal[h, s]) if rng.random() < 0.9 else int(rng.integers(2))
+            bad |= bool(mdp.bad[s, a])
+            step = theirs.step(a)
+            following = 0 if step.last() else int(step.observation.argmax())
+            assert mdp.p[s, a, following] > 0
+            if mdp.r_std[s, a] == 0:
+                assert step.reward == pytest.approx(mdp.r[s, a], abs=1e-15)
+            visited.append(s)
+        assert step.last()
+        assert [s // size for s in visited] == list(range(size))
+        num_bad += bad
+        assert theirs.bsuite_info()["total_bad_episodes"] == num_bad
+    assert 0 < num_bad < 200
+
+
+def test_the_unmapped_deep_sea_is_bsuites(bsuite_deep_sea):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Environment is in debug mode")
+        theirs = bsuite_deep_sea.DeepSea(4, randomize_actions=False)
+    mdp = deep_sea(4, randomize_actions=False)
+    theirs.reset()
+    rewards = [theirs.step(1).reward for _ in range(4)]
+    np.testing.assert_allclose(rewards, mdp.r[[0, 5, 10, 15], 1])
+
+
+@pytest.mark.parametrize("mapping_seed", [0, 1, 42])
+def test_the_action_mapping_is_bsuites(bsuite_deep_sea, mapping_seed):
+    theirs = bsuite_deep_sea.DeepSea(10, mapping_seed=mapping_seed)
+    right = deep_sea(10, mapping_seed=mapping_seed).r.astype(bool).argmax(axis=-1)
+    np.testing.assert_array_equal(right.reshape(10, 10), theirs._action_mapping)
+    assert 0 < right.mean() < 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    num_states=st.integers(1, 8),
+    num_actions=st.integers(1, 4),
+    horizon=st.integers(1, 9),
+    concentration=st.floats(1e-3, 1e3),
+    reward_std=st.floats(0, 2),
+    seed=st.integers(0, 2**40),
+)
+def test_random_mdps_are_reproducible_and_in_range(
+    num_states, num_actions, horizon, concentration, reward_std, seed
+):
+    settings_ = num_states, num_actions, horizon, concentration, reward_std, seed
+    mdp, again = random_mdp(*settings_), random_mdp(*settings_)
+    np.testing.assert_array_equal(mdp.p, again.p)
+    np.testing.assert_array_equal(mdp.r, again.r)
+    assert mdp.p.shape == (num_states, num_actions, num_states)
+    assert mdp.horizon == horizon
+    assert (mdp.r >= 0).all()
+    assert (mdp.r <= 1).all()
+    assert (mdp.r_std == reward_std).all()
+    np.testing.assert_allclose(mdp.p0, 1 / num_states)
+    assert 0 <= solve(mdp).value <= horizon
+
+
+def test_concentration_and_seed_of_random_mdps():
+    assert random_mdp(20, 2, concentration=0.001).p.max(axis=-1).mean() > 0.9
+    assert random_mdp(20, 2, concentration=1000).p.max() < 0.1
+    assert not np.array_equal(random_mdp(seed=0).p, random_mdp(seed=1).p)
+    # Moments of Dirichlet(2, …, 2) over 5 states: mean 1/5, variance (1/5)(4/5)/(10 + 1).
+    p = random_mdp(5, 20_000, concentration=2).p
+    assert p.mean() == pytest.approx(0.2)
+    assert p[..., 0].var() == pytest.approx(0.16 / 11, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "horizon"),
+    [
+        ("riverswim", (6, 2, 6), 20),
+        ("stochastic-chain", (10, 2, 10), 10),
+        ("deep-sea", (100, 2, 100), 10),
+        ("deep-sea-stochastic", (100, 2, 100), 10),
+        ("random-mdp", (10, 3, 10), 10),
+    ],
+)
+def test_every_name_makes_its_environment(name, shape, horizon):
+    mdp = make(name)
+    assert (mdp.p.shape, mdp.horizon) == (shape, horizon)
+    assert ENVIRONMENTS[name].about
+    bigger = make(name, size=12)
+    assert bigger.num_states == (144 if "deep-sea" in name else 12)
+    with pytest.raises(InputError, match="size: 1 is too small; the nearest valid value is 2"):
+        make(name, size=1)
+
+
+def test_names_cover_the_registry():
+    assert list(registration.NAMES.values()) == list(ENVIRONMENTS)
+
+
+def test_make_passes_horizon_and_seed_on():
+    assert make("riverswim", horizon=5).horizon == 5
+    assert make("stochastic-chain", size=4, horizon=9).horizon == 9
+    assert make("random-mdp", horizon=3).horizon == 3
+    assert make("deep-sea", size=5, horizon=5).horizon == 5
+    np.testing.assert_array_equal(make("random-mdp", seed=4).p, random_mdp(seed=4).p)
+    assert make("deep-sea-stochastic", size=3).r_std.any()
+    np.testing.assert_array_equal(make("deep-sea", seed=3).p, deep_sea(10).p)
+
+
+def test_make_reads_files_and_gymnasium(tmp_path):
+    path = save_npz(tmp_path / "mine.npz", random_mdp(3, 2, horizon=4))
+    assert make(path).horizon == 4
+    assert make(str(path), horizon=8).horizon == 8
+    lake = make("gym:FrozenLake-v1")
+    assert (lake.num_states, lake.horizon, lake.name) == (17, 100, "FrozenLake-v1")
+    assert make("gym:CliffWalking-v1", horizon=30).horizon == 30
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"name": "riverswm"}, r"^env: unknown value 'riverswm'; did you mean 'riverswim'\?"),
+        ({"name": "FrozenLake-v1"}, r"^env: unknown .*; did you mean 'gym:FrozenLake-v1'\?"),
+        ({"name": "gym:FrozenLak-v1"}, r"^env: Gymnasium cannot make 'FrozenLak-v1': .*FrozenLake"),
+        ({"name": "gym:CartPole-v1"}, r"^env: CartPole-v1 has no transition table P"),
+        ({"name": "gym:FrozenLake-v1", "size": 4}, r"^size: gym:FrozenLake-v1 has a fixed size"),
+        ({"name": "gym:CliffWalking-v1"}, r"^horizon: CliffWalking-v1 has no time limit"),
+        ({"name": "none.npz"}, r"^env: there is no file 'none.npz'"),
+        ({"name": "riverswim", "horizon": 0}, r"^horizon: 0 is too small; .* value is 1$"),
+        ({"name": "none.npz", "horizon": 0}, r"^horizon: 0 is too small; .* value is 1$"),
+        ({"name": "riverswim", "size": 2.5}, r"^size: 2.5 is wrong; .* whole number >= 2$"),
+        ({"name": "riverswim", "size": True}, r"^size: True is wrong; .* whole number >= 2$"),
+        ({"name": "deep-sea", "size": 1000}, rf"^size: 1000 is too large; .* {MAX_DEEP_SEA}$"),
+        ({"name": "deep-sea", "horizon": 20}, r"^horizon: 20 is wrong .* value is 10$"),
+        ({"name": "random-mdp", "seed": -1}, r"^seed: -1 is too small; .* value is 0$"),
+    ],
+)
+def test_make_refuses_in_one_line(arguments, line):
+    with pytest.raises(InputError, match=line) as error:
+        make(**arguments)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("build", "line"),
+    [
+        (lambda: riverswim(1), r"^num_states: 1 is too small; the nearest valid value is 2$"),
+        (lambda: riverswim(horizon=0), r"^horizon: 0 is too small"),
+        (lambda: stochastic_chain(1), r"^size: 1 is too small"),
+        (lambda: deep_sea(1), r"^size: 1 is too small"),
+        (lambda: deep_sea(5, mapping_seed=-1), r"^mapping_seed: -1 is too small"),
+        (lambda: random_mdp(0), r"^num_states: 0 is too small; the nearest valid value is 1$"),
+        (lambda: random_mdp(num_actions=0), r"^num_actions: 0 is too small"),
+        (lambda: random_mdp(concentration=0), r"^concentration: 0 is wrong; .* > 0$"),
+        (lambda: random_mdp(concentration=np.nan), r"^concentration: nan is wrong"),
+        (lambda: random_mdp(reward_std=-1), r"^reward_std: -1 is wrong; .* >= 0$"),
+    ],
+)
+def test_builders_refuse_in_one_line(build, line):
+    with pytest.raises(InputError, match=line):
+        build()
+
+
+def test_registering_is_idempotent_and_the_environments_take_settings():
+    registration.register()
+    registration.register()
+    assert set(registration.NAMES) <= set(gymnasium.registry)
+    env = gymnasium.make("narl/DeepSea-v0", size=4)
+    assert env.observation_space.n == 16
+    assert gymnasium.make("narl/RandomMDP-v0", seed=3).unwrapped.mdp.name == "random_mdp-10-3"
+    with pytest.raises(InputError, match="size: 1 is too small"):
+        gymnasium.make("narl/DeepSea-v0", size=1)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "import narl.tabular.registration as ours; ours.register_with_gymnasium()",
+        "import gymnasium, narl.tabular.registration as ours; ours.register_with_gymnasium()",
+        "import narl",
+        "import gymnasium, narl",
+    ],
+)
+def test_names_are_there_in_either_order_of_imports_and_without_jax(first):
+    program = f"""
+{first}
+import importlib.util, sys
+importlib.util.find_spec("gymnasium")  # looking for it is not yet loading it
+import gymnasium
+assert "narl/RiverSwim-v0" in gymnasium.registry
+assert "jax" not in sys.modules
+assert "ThenRegister" not in repr(gymnasium.__spec__.loader)
+env = gymnasium.make("narl/RiverSwim-v0")
+print(env.unwrapped.mdp.name, len(env.reset(seed=0)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        env={"PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "riverswim 2\n", done.stderr
