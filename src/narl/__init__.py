@@ -1,12 +1,13 @@
 """Optimistic model-based reinforcement learning on JAX.
 
 `import narl` is quick: the parts below, and JAX with them, are imported when first used.
+Gymnasium learns the names of narl's environments now, or as soon as it is loaded.
 """
 
 import importlib
 from typing import TYPE_CHECKING
 
-from narl.tabular.registration import register_with_gymnasium
+from narl.registration import register_with_gymnasium
 
 if TYPE_CHECKING:
     from narl import (

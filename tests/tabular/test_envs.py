@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narl.errors import InputError
-from narl.tabular import registration
+from narl import registration
 from narl.tabular.envs import (
     ENVIRONMENTS,
     MAX_DEEP_SEA,
@@ -345,8 +345,8 @@ def test_registering_is_idempotent_and_the_environments_take_settings():
 @pytest.mark.parametrize(
     "first",
     [
-        "import narl.tabular.registration as ours; ours.register_with_gymnasium()",
-        "import gymnasium, narl.tabular.registration as ours; ours.register_with_gymnasium()",
+        "import narl.registration as ours; ours.register_with_gymnasium()",
+        "import gymnasium, narl.registration as ours; ours.register_with_gymnasium()",
         "import narl",
         "import gymnasium, narl",
     ],

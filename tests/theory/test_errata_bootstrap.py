@@ -64,7 +64,7 @@ def test_number_of_fakes_is_too_small_for_ucbvi():
         means = bootstrap_means(rng, 100_000, n, num_pairs)
         rescaled = means / float(theory.fake_reward_shrinkage(num_pairs, n))
         reached[corrected] = rescaled >= R + radius
-    assert is_at_most(reached[False], 0.0005)
+    assert not reached[False].any()  # 4e-7 each by the normal approximation
     assert not is_at_most(reached[True], 0.1)
     assert reached[True].mean() > norm.sf(0.5)
 

@@ -8,7 +8,7 @@ HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "errata.md"
 
 
-def tests_in(path):
+def names_of_tests(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return {
         node.name
@@ -20,11 +20,11 @@ def tests_in(path):
 def test_page_and_tests_name_each_other():
     named = set(re.findall(r"`(test_[a-z0-9_]+)`", PAGE.read_text(encoding="utf-8")))
     errata = [path for path in HERE.glob("test_errata_*.py") if path.name != Path(__file__).name]
-    written = set().union(*(tests_in(path) for path in errata))
+    written = set().union(*(names_of_tests(path) for path in errata))
     assert named == written
 
 
-def test_every_entry_has_its_five_parts():
+def test_every_entry_has_its_six_parts():
     entries = re.split(r"^### ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     assert len(entries) >= 15
     for entry in entries:

@@ -95,6 +95,11 @@ def test_scales_by_hand():
     beta_r = math.sqrt(math.log(2 * math.sqrt(11) * pairs / delta) / n)
     assert float(theory.sigma_r(n, delta, 6, 2)) == pytest.approx(2 * beta_r, rel=1e-6)
     assert float(theory.sigma_r_ucbvi(n, delta, 6, 2, 20)) == pytest.approx(40 * beta_r, rel=1e-6)
+    # corrected: (H+1)·√(2·1.1)·β_r with δ/(2SAH)
+    beta_h = math.sqrt(math.log(2 * math.sqrt(11) * pairs * 20 / delta) / n)
+    assert float(theory.sigma_r_ucbvi(n, delta, 6, 2, 20, corrected=True)) == pytest.approx(
+        21 * math.sqrt(2.2) * beta_h, rel=1e-6
+    )
     printed, corrected = (
         math.sqrt(4 * math.log(math.sqrt(11) * 64 * pairs / factor / delta) / n)
         for factor in (2, 1)

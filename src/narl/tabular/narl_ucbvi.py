@@ -14,6 +14,7 @@ from narl import theory
 from narl.optimism import optimistic
 from narl.paper import implements
 from narl.tabular.agent import Agent
+from narl.tabular.draws import coins, normal
 from narl.tabular.mdp import Episode
 from narl.tabular.planning import Plan, navi, steps_to_go
 from narl.tabular.problem import Problem
@@ -73,7 +74,8 @@ def resolve(options: NarlUcbvi, problem: Problem) -> NarlUcbvi:
 def toss(key: PRNGKeyArray, num_coins: int, shape: tuple[int, ...]) -> Int[Array, "..."]:
     """Binomial(num_coins, ½), exactly, as the number of ones among random bits."""
     num_words, rest = -(-num_coins // 32), num_coins % 32
-    words = jax.random.bits(key, (num_words, *shape), jnp.uint32)
+    words = jax.random.bits(key, (num_words * math.prod(shape),), jnp.uint32)
+    words = words.reshape(num_words, *shape)
     if rest:
         words = words.at[-1].set(words[-1] & jnp.uint32((1 << rest) - 1))
     return jax.lax.population_count(words).astype(jnp.int32).sum(0)
@@ -98,7 +100,7 @@ def _observe_fakes(
     assert options.fakes is not None
     key_real, key_plus, key_minus = jax.random.split(key, 3)
     shape = (options.members, problem.horizon)
-    real = jax.random.bernoulli(key_real, 0.5, shape).astype(jnp.float32)
+    real = coins(key_real, shape)
     plus = toss(key_plus, options.fakes, shape).astype(jnp.float32)
     minus = toss(key_minus, options.fakes, shape).astype(jnp.float32)
     rows = pairs(problem, episode)
@@ -122,7 +124,7 @@ def _sample_rewards(
         sigma = theory.sigma_r_ucbvi(n, delta, *sizes, problem.horizon)
     else:
         sigma = problem.horizon * jnp.sqrt(options.c / n)
-    return r_hat + sigma * jax.random.normal(key, (options.members or 1, *r_hat.shape))
+    return r_hat + sigma * normal(key, (options.members or 1, *r_hat.shape))
 
 
 @implements("alg:1", "theorem:2")

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from narl import theory
 from narl.paper import implements
 from narl.tabular.agent import Agent
+from narl.tabular.draws import coins, normal
 from narl.tabular.dynamics import Dynamics, as_dynamics
 from narl.tabular.mdp import Episode
 from narl.tabular.noise import Measure, Noise, Reveal, gaussian_dynamics, member_dynamics
@@ -103,7 +104,7 @@ def _gaussian(
     reward = jnp.zeros((1, *sigma_r.shape))
     dynamics: Reveal | None = None
     if options.noised != "dynamics":
-        reward = sigma_r * jax.random.normal(key_r, (options.members_r, *sigma_r.shape))
+        reward = sigma_r * normal(key_r, (options.members_r, *sigma_r.shape))
     if options.noised != "reward":
         dynamics = gaussian_dynamics(
             key_p,
@@ -132,7 +133,7 @@ def _bootstrap(
     reward = jnp.zeros((1, *r_hat.shape))
     dynamics: Reveal | None = None
     if options.noised != "dynamics":
-        z = jax.random.normal(key_r, r_members.shape)
+        z = normal(key_r, r_members.shape)
         reward = jnp.where(no_data, z, r_members) - r_hat
     if options.noised != "reward":
         sigma = no_data.astype(jnp.float32)
@@ -204,10 +205,10 @@ def narl_ucrl(options: NarlUcrl) -> Agent:
         if not isinstance(state, MemberState):
             return record(state, problem, episode)
         # One coin per transition and member, tossed on arrival: "50 % of the data".
-        mask = jax.random.bernoulli(key, 0.5, (options.members, problem.horizon))
+        mask = coins(key, (options.members, problem.horizon))
         return MemberState(
             record(state.stats, problem, episode),
-            record(state.members, problem, episode, mask.astype(jnp.float32)),
+            record(state.members, problem, episode, mask),
         )
 
     return Agent(init, plan, observe)

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from narl.tabular.draws import normal
 from narl.tabular.dynamics import Dynamics, dense, expect
 
 Measure = Literal["signed", "centred", "simplex"]
@@ -126,16 +127,16 @@ def gaussian_dynamics(
             keys = jax.random.split(key, horizon)
 
             def inner(carry: None, h: Array, v: Array) -> tuple[Array, None]:
-                xi = jax.random.normal(keys[h], (*shape, num_states)) * sigma[..., None]
+                xi = normal(keys[h], (*shape, num_states)) * sigma[..., None]
                 return simplex(xi, p_hat).inner(None, h, v)[0], carry
 
             return Reveal(None, inner)
-        return simplex(jax.random.normal(key, (*shape, num_states)) * sigma[..., None], p_hat)
+        return simplex(normal(key, (*shape, num_states)) * sigma[..., None], p_hat)
     if fresh:
-        return per_stage(jax.random.normal(key, (horizon, *shape)), sigma, measure)
+        return per_stage(normal(key, (horizon, *shape)), sigma, measure)
     if num_states <= horizon:
-        return plain(jax.random.normal(key, (*shape, num_states)) * sigma[..., None], measure)
-    return revealed(jax.random.normal(key, (horizon, *shape)), sigma, num_states, measure)
+        return plain(normal(key, (*shape, num_states)) * sigma[..., None], measure)
+    return revealed(normal(key, (horizon, *shape)), sigma, num_states, measure)
 
 
 def member_dynamics(p_members: Dynamics, p_hat: Dynamics, empty: Reveal | None) -> Reveal:

@@ -2,7 +2,7 @@
 
 `jax.random.gamma` runs one rejection loop per element and dominates everything else. Here the
 candidates of several rounds are drawn at once and the first accepted one is taken; a loop that
-almost never runs finishes the rest, so the draw stays exact.
+seldom runs finishes the rest, so the draw stays exact.
 """
 
 from __future__ import annotations
@@ -11,24 +11,30 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from narl.paper import implements
+from narl.tabular.draws import exponential, normal, uniform
 from narl.tabular.problem import Problem
 from narl.tabular.stats import Stats
 
 TINY = float(jnp.finfo(jnp.float32).tiny)
-ROUNDS = 3
-"""Candidates drawn at once; with shape ≥ 1 each is accepted with probability ≥ 0.95."""
+ROUNDS = 2
+"""Candidates drawn at once; with shape ≥ 2 each is accepted with probability ≥ 0.98."""
 
 
-def _candidates(key: PRNGKeyArray, shape: Array, rounds: int) -> tuple[Array, Array]:
-    """Marsaglia and Tsang's proposals for Gamma(shape), shape ≥ 1, and which are accepted."""
+def _candidates(key: PRNGKeyArray, shape: Float[Array, " B"]) -> tuple[Array, Array]:
+    """Marsaglia and Tsang's proposals for Gamma(shape), shape ≥ 1, and which are accepted.
+
+    For shape 1 the uniform alone gives an Exp(1), which is always accepted.
+    """
     key_x, key_u = jax.random.split(key)
-    x = jax.random.normal(key_x, (rounds, *shape.shape))
-    u = jax.random.uniform(key_u, (rounds, *shape.shape), minval=TINY)
+    x, u = normal(key_x, shape.shape), uniform(key_u, shape.shape, TINY)
+    log_u = jnp.log(u)
     d = shape - 1.0 / 3.0
     cube = (1.0 + x * jax.lax.rsqrt(9.0 * d)) ** 3
     log_cube = jnp.log(jnp.maximum(cube, TINY))
-    accepted = (cube > 0) & (jnp.log(u) < 0.5 * x * x + d - d * cube + d * log_cube)
-    return d * cube, accepted
+    accepted = (cube > 0) & (log_u < 0.5 * x * x + d - d * cube + d * log_cube)
+    is_one = shape == 1.0
+    return jnp.where(is_one, -log_u, d * cube), accepted | is_one
 
 
 def gamma(
@@ -36,28 +42,30 @@ def gamma(
 ) -> Float[Array, "*B"]:
     """Gamma(shape, 1), exactly, for shape ≥ 1, or any shape > 0 with ``below_one``."""
     key_first, key_rest, key_boost = jax.random.split(key, 3)
+    flat = shape.reshape(-1)
     # Gamma(a) = Gamma(a + 1)·U^{1/a} serves the shapes that the proposals do not.
-    raised = jnp.where(shape < 1.0, shape + 1.0, shape) if below_one else shape
-    draws, accepted = _candidates(key_first, raised, ROUNDS)
-    value, done = draws[-1], accepted.any(0)
-    for round_ in reversed(range(ROUNDS)):
-        value = jnp.where(accepted[round_], draws[round_], value)
+    raised = jnp.where(flat < 1.0, flat + 1.0, flat) if below_one else flat
+    value, done = jnp.zeros_like(flat), jnp.zeros(flat.shape, bool)
+    for key_round in jax.random.split(key_first, ROUNDS):
+        draw, accepted = _candidates(key_round, raised)
+        value, done = jnp.where(done, value, draw), done | accepted
 
     def unfinished(state: tuple) -> Array:
         return ~state[1].all()
 
     def again(state: tuple) -> tuple:
         value, done, count = state
-        (draw,), (ok,) = _candidates(jax.random.fold_in(key_rest, count), raised, 1)
-        return jnp.where(done, value, draw), done | ok, count + 1
+        draw, accepted = _candidates(jax.random.fold_in(key_rest, count), raised)
+        return jnp.where(done, value, draw), done | accepted, count + 1
 
     value, _, _ = jax.lax.while_loop(unfinished, again, (value, done, 0))
-    if not below_one:
-        return value
-    boost = jax.random.uniform(key_boost, shape.shape, minval=TINY)
-    return jnp.where(shape < 1.0, value * boost ** (1.0 / shape), value)
+    if below_one:
+        boost = uniform(key_boost, flat.shape, TINY)
+        value = jnp.where(flat < 1.0, value * boost ** (1.0 / flat), value)
+    return value.reshape(shape.shape)
 
 
+@implements("sec:posterior")
 def sample_dynamics(
     key: PRNGKeyArray, stats: Stats, problem: Problem, alpha0: float, members: int
 ) -> Float[Array, "M S A S"]:
@@ -71,7 +79,7 @@ def sample_dynamics(
         # Only stored successors can have counts; every other state keeps its prior Gamma(α0).
         slots = gamma(key_seen, alpha0 + counts, below_one=alpha0 < 1.0)
         if alpha0 == 1.0:
-            rest = jax.random.exponential(key_rest, shape)
+            rest = exponential(key_rest, shape)
         else:
             rest = gamma(key_rest, jnp.full(shape, alpha0), below_one=alpha0 < 1.0)
         weights = rest
@@ -87,5 +95,5 @@ def sample_rewards(
     """Mean rewards from the Normal posterior: prior N(μ0, 1/τ0), noise precision τ."""
     precision = tau0 + tau * stats.visits
     mean = (mu0 * tau0 + tau * stats.reward_sum) / precision
-    z = jax.random.normal(key, (members, *mean.shape))
+    z = normal(key, (members, *mean.shape))
     return mean + z * jax.lax.rsqrt(precision)

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from narl import theory
 from narl.paper import implements
 from narl.tabular.agent import Agent
+from narl.tabular.draws import normal
 from narl.tabular.dynamics import Dynamics, expect
 from narl.tabular.mdp import Episode
 from narl.tabular.planning import (
@@ -283,7 +284,7 @@ def rlsvi(options: Rlsvi) -> Agent:
         p_bar = Dynamics(
             stats.transitions / shrunk[..., None], jnp.zeros_like(shrunk), problem.successors
         )
-        z = jax.random.normal(key, (horizon, *shrunk.shape))
+        z = normal(key, (horizon, *shrunk.shape))
         size = problem.num_states * problem.num_actions
         beta_k = (
             0.5

@@ -19,6 +19,7 @@ from narl.errors import InputError
 from narl.paper import implements
 from narl.tabular.agent import Agent
 from narl.tabular.agents import agent_options, make_agent
+from narl.tabular.draws import uniform
 from narl.tabular.dynamics import expect
 from narl.tabular.mdp import Episode, TabularMDP, solve
 from narl.tabular.planning import Plan
@@ -48,7 +49,7 @@ def greedy_policy(key: PRNGKeyArray, q: Float[Array, "H S A"]) -> Int[Array, "H 
     tied = q == q.max(-1, keepdims=True)
     rank = jnp.cumsum(tied, axis=-1)
     count = rank[..., -1:]
-    u = jax.random.uniform(key, (*q.shape[:-1], 1))
+    u = uniform(key, q.shape[:-1])[..., None]
     pick = 1 + jnp.minimum((u * count).astype(jnp.int32), count - 1)
     return jnp.argmax(tied & (rank == pick), axis=-1)
 

@@ -35,7 +35,7 @@ def register() -> None:
         if gymnasium_id not in gymnasium.registry:
             gymnasium.register(
                 id=gymnasium_id,
-                entry_point="narl.tabular.registration:make_env",
+                entry_point="narl.registration:make_env",
                 kwargs={"env": env},
             )
 

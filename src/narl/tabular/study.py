@@ -1,0 +1,123 @@
+"""A tabular run that is kept: from a configuration to a run folder, found again when asked twice."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from narl import store
+from narl.errors import InputError
+from narl.stats import median_iqr
+from narl.tabular.agents import agent_options
+from narl.tabular.envs import make
+from narl.tabular.mdp import TabularMDP
+from narl.tabular.run import Trace, run
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """Everything that decides the numbers of a run, and nothing else."""
+
+    agent: str
+    env: str = "riverswim"
+    size: int | None = None
+    """N of an environment that comes in sizes."""
+    horizon: int | None = None
+    env_seed: int = 0
+    """Seed of the environment itself, where it is drawn at random."""
+    episodes: int = 1000
+    seeds: tuple[int, ...] = (0,)
+    preset: str | None = None
+    options: tuple[tuple[str, Any], ...] = ()
+    """The agent's options that differ from its preset or defaults, as sorted pairs."""
+    until_solved: bool = False
+    """Deep Sea: stop when every seed has solved it."""
+
+    def mdp(self) -> TabularMDP:
+        return make(self.env, size=self.size, horizon=self.horizon, seed=self.env_seed)
+
+    def config(self) -> dict[str, Any]:
+        """What the run folder records and its name is a hash of: options are spelled out."""
+        options = agent_options(self.agent, self.preset, **dict(self.options))
+        mdp = self.mdp()
+        return {
+            "experiment": "tabular",
+            "agent": self.agent,
+            "env": mdp.name,
+            "horizon": mdp.horizon,
+            "env_seed": self.env_seed,
+            "episodes": self.episodes,
+            "seeds": list(self.seeds),
+            "until_solved": self.until_solved,
+            "options": dataclasses.asdict(options),
+        }
+
+
+def study(agent: str, **given: Any) -> Study:
+    """A `Study` from plain values; names that are no field of it are options of the agent."""
+    names = {field.name for field in dataclasses.fields(Study)} - {"options"}
+    fields = {name: value for name, value in given.items() if name in names}
+    if "seeds" in fields:
+        fields["seeds"] = tuple(fields["seeds"])
+    options = tuple(sorted((k, v) for k, v in given.items() if k not in names))
+    return Study(agent=agent, options=options, **fields)
+
+
+def metrics(trace: Trace) -> dict[str, Any]:
+    """The summary that `narl tabular --json` prints (cumulative values at the end)."""
+    terms = trace.decomposition
+    summary: dict[str, Any] = {}
+    for name, value in zip(terms._fields, terms, strict=True):
+        median, q25, q75 = median_iqr(value.sum(axis=1))
+        summary[name] = {"median": float(median), "q25": float(q25), "q75": float(q75)}
+    summary["v_star"] = trace.v_star
+    summary["episodes"] = trace.regret.shape[1]
+    summary["seconds"] = {"compile": trace.compile_seconds, "run": trace.run_seconds}
+    if trace.bad is not None:
+        summary["solved_episode"] = trace.solved_episode
+    return summary
+
+
+def execute(
+    item: Study,
+    root: Path,
+    *,
+    progress: Callable[[int], None] | None = None,
+    fresh: bool = False,
+) -> tuple[store.Run, bool]:
+    """The finished run of ``item``: found in the store, or run now and kept. True if it was found."""
+    if len(set(item.seeds)) < len(item.seeds):
+        raise InputError("seeds: some are given twice; each must appear once")
+    mdp = item.mdp()
+    config = item.config()
+    store.check_root(root)
+    if not fresh:
+        found = store.find(root, config)
+        if found is not None:
+            return found, True
+    trace = run(
+        item.agent,
+        mdp,
+        item.episodes,
+        item.seeds,
+        preset=item.preset,
+        progress=progress,
+        until_solved=item.until_solved,
+        **dict(item.options),
+    )
+    arrays = {
+        "regret": trace.regret.astype(np.float32),
+        "value": trace.value.astype(np.float32),
+        "trajectory_gap": trace.trajectory_gap.astype(np.float32),
+        "realised_return": trace.realised_return.astype(np.float32),
+    }
+    if trace.bad is not None:
+        arrays["bad"] = trace.bad.astype(np.uint8)
+    device = jax.devices()[0].device_kind
+    kept = store.save(root, config, metrics(trace), arrays, device=device, replace=fresh)
+    return kept, False
