@@ -14,6 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+Table = Array | np.ndarray
+"""What callers may hand over: NumPy's arrays as well as JAX's."""
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Dynamics:
     """State behind each slot, S (one past the end) in unused slots; None when B = S."""
 
 
-def as_dynamics(p: Dynamics | Float[Array, "*M S A S"]) -> Dynamics:
+def as_dynamics(p: Dynamics | Float[Table, "*M S A S"]) -> Dynamics:
     """A dense table as `Dynamics`; a `Dynamics` as it is."""
     if isinstance(p, Dynamics):
         return p

@@ -6,6 +6,7 @@ environments action 0 is "left" and 1 is "right"; in Deep Sea that is drawn per 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from collections.abc import Callable
@@ -109,7 +110,8 @@ def deep_sea(
     bad[states, left] = row == column
     name = f"deep_sea_stochastic-{size}" if stochastic else f"deep_sea-{size}"
     p0 = _start_at(0, size * size)
-    return make_mdp(p, r, p0, size, r_std=r_std, bad=bad, name=name)
+    mdp = make_mdp(p, r, p0, size, r_std=r_std, bad=bad, name=name)
+    return dataclasses.replace(mdp, solved_rule=(0.8, 100)) if stochastic else mdp
 
 
 def _deep_sea_right(size: int, mapping_seed: int, randomize_actions: bool) -> Array:

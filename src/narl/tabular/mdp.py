@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from narl.errors import InputError
 
 Array = np.ndarray
+AnyArray = np.ndarray | jax.Array
 
 
 @jax.tree_util.register_dataclass
@@ -34,6 +35,8 @@ class TabularMDP:
     """P_0: distribution of the first state."""
     bad: Float[Array, "S A"] | None = None
     """Deep Sea only: 1 where taking a in s makes the whole episode "bad" (bsuite's word)."""
+    solved_rule: tuple[float, int] = dataclasses.field(default=(0.9, 1), metadata={"static": True})
+    """Deep Sea only: solved once bad episodes / episodes < the first, from the second on."""
     horizon: int = dataclasses.field(default=1, metadata={"static": True})
     """H: number of steps in every episode."""
     name: str = dataclasses.field(default="mdp", metadata={"static": True})
@@ -177,10 +180,10 @@ def policy_value(mdp: TabularMDP, policy: Int[Array, "H S"]) -> float:
 class Episode(NamedTuple):
     """One episode of H steps; an axis of seeds may lead."""
 
-    states: Int[Array, " H+1"]
+    states: Int[AnyArray, " H+1"]
     """s_0 … s_H; the last is where the episode ended."""
-    actions: Int[Array, " H"]
-    rewards: Float[Array, " H"]
+    actions: Int[AnyArray, " H"]
+    rewards: Float[AnyArray, " H"]
 
 
 def sample_episode(rng: np.random.Generator, mdp: TabularMDP, policy: Int[Array, "H S"]) -> Episode:

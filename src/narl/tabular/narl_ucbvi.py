@@ -41,13 +41,13 @@ class NarlUcbvi:
     epsilon: float = 0.1
     """Theorems 2 and 3 hold with probability 1 − ε."""
     corrected: bool = False
-    """noise="theorem": take the M_r that the proof needs, not the printed one."""
+    """Take the σ, M_r and M_B that the proofs need, not the printed ones."""
 
 
 class FakeState(NamedTuple):
     """Sums over the rewards, real and fake, that each member's coins selected."""
 
-    count: Float[Array, "M S A"]
+    selected: Float[Array, "M S A"]
     total: Float[Array, "M S A"]
 
 
@@ -62,12 +62,13 @@ def resolve(options: NarlUcbvi, problem: Problem) -> NarlUcbvi:
     """Fills in what depends on the problem: M_r of Theorem 2 and M_B of Theorem 3."""
     num_steps = float(problem.num_episodes) * problem.horizon
     members, fakes = options.members, options.fakes
+    sizes = (problem.num_states, problem.num_actions, problem.horizon)
+    delta = theory.delta_of(options.epsilon, int(num_steps))
     if options.noise == "theorem" and members is None:
-        sizes = (problem.num_states, problem.num_actions, problem.horizon)
-        delta = theory.delta_of(options.epsilon, num_steps)
-        members = theory.members_r(delta, *sizes, corrected=options.corrected)
+        tail: theory.Tail = "exact" if options.corrected else "paper"
+        members = theory.members_r(delta, *sizes, corrected=options.corrected, tail=tail)
     if options.noise == "fake-reward" and fakes is None:
-        fakes = math.ceil(problem.horizon * math.log(num_steps))
+        fakes = theory.fake_pairs(delta, *sizes, int(num_steps), corrected=options.corrected)
     return dataclasses.replace(options, members=members or 10, fakes=fakes)
 
 
@@ -87,9 +88,9 @@ def add_fakes(
 ) -> FakeState:
     """Adds M_B fake rewards of each sign per unit of ``weight`` to every member's selection."""
     key_plus, key_minus = jax.random.split(key)
-    shape = fake.count.shape
+    shape = fake.selected.shape
     plus, minus = toss(key_plus, fakes, shape), toss(key_minus, fakes, shape)
-    return FakeState(fake.count + weight * (plus + minus), fake.total + weight * (plus - minus))
+    return FakeState(fake.selected + weight * (plus + minus), fake.total + weight * (plus - minus))
 
 
 def _observe_fakes(
@@ -104,9 +105,9 @@ def _observe_fakes(
     plus = toss(key_plus, options.fakes, shape).astype(jnp.float32)
     minus = toss(key_minus, options.fakes, shape).astype(jnp.float32)
     rows = pairs(problem, episode)
-    count = ((real + plus + minus) @ rows).reshape(fake.count.shape)
-    total = ((real * episode.rewards + plus - minus) @ rows).reshape(fake.count.shape)
-    return FakeState(fake.count + count, fake.total + total)
+    count = ((real + plus + minus) @ rows).reshape(fake.selected.shape)
+    total = ((real * episode.rewards + plus - minus) @ rows).reshape(fake.selected.shape)
+    return FakeState(fake.selected + count, fake.total + total)
 
 
 def _sample_rewards(
@@ -116,12 +117,12 @@ def _sample_rewards(
     if state.fake is not None:
         assert options.fakes is not None
         scale = 1.0 + 2.0 * options.fakes if options.rescaled else 1.0
-        return scale * state.fake.total / jnp.maximum(state.fake.count, 1.0)
+        return scale * state.fake.total / jnp.maximum(state.fake.selected, 1.0)
     n = jnp.maximum(state.stats.visits, 1.0)
     if options.noise == "theorem":
         delta = options.epsilon / (4.0 * problem.num_episodes * problem.horizon)
         sizes = (problem.num_states, problem.num_actions)
-        sigma = theory.sigma_r_ucbvi(n, delta, *sizes, problem.horizon)
+        sigma = theory.sigma_r_ucbvi(n, delta, *sizes, problem.horizon, corrected=options.corrected)
     else:
         sigma = problem.horizon * jnp.sqrt(options.c / n)
     return r_hat + sigma * normal(key, (options.members or 1, *r_hat.shape))

@@ -33,7 +33,7 @@ class NarlUcrl:
     """Which parts carry noise; by default the reward alone for gaussian, both for the others."""
     measure: Measure = "signed"
     """How P̂ + ξ is treated: signed measure, ξ centred to sum 0, or projected to the simplex."""
-    c: float = 0.01
+    c: float = 0.005
     """Variance of the gaussian noise is c/N(s,a), and 1 where N = 0. The paper prints c = 1."""
     members: int = 10
     """M, the number of noise vectors or bootstrap members."""
@@ -47,10 +47,14 @@ class NarlUcrl:
     """Clip r̃ to [0, 1] (the appendix's first assumption)."""
     per_stage: bool = False
     """Draw dynamics noise afresh at every stage h (the optimism proof needs it)."""
+    empty: Literal["normal", "one", "none"] = "normal"
+    """bootstrap: what a member without data at (s,a) adds there. normal: N(0,1) to the reward and
+    N(0,I) to the dynamics (the N=0 rule); one: reward 1; none: nothing, so r̂ = 0, P̂ uniform."""
     epsilon: float = 0.1
     """Theorem 1 holds with probability 1 − ε; for noise="theorem" alone."""
     corrected: bool = False
-    """noise="theorem": take the M_r and M_P that the proof needs, not the printed ones."""
+    """noise="theorem": the scales, M_r, M_P and fresh noise per stage that the proof needs,
+    instead of the printed ones."""
 
 
 PAPER = NarlUcrl(noised="both", measure="signed", c=1.0, clip="none", clip_reward=False)
@@ -71,11 +75,15 @@ def resolve(options: NarlUcrl, problem: Problem) -> NarlUcrl:
     if options.noise == "theorem":
         sizes = (problem.num_states, problem.num_actions, problem.horizon)
         delta = theory.delta_of(options.epsilon, float(problem.num_episodes) * problem.horizon)
-        members_r = members_r or theory.members_r(delta, *sizes, corrected=options.corrected)
-        members_p = members_p or theory.members_p(delta, *sizes, corrected=options.corrected)
+        # Unvisited pairs carry N(0,1) noise, whose tail decides the corrected numbers.
+        tail: theory.Tail = "unvisited" if options.corrected else "paper"
+        fixed = options.corrected
+        members_r = members_r or theory.members_r(delta, *sizes, corrected=fixed, tail=tail)
+        members_p = members_p or theory.members_p(delta, *sizes, corrected=fixed, tail=tail)
     return dataclasses.replace(
         options,
         noised=noised,
+        per_stage=options.per_stage or (options.noise == "theorem" and options.corrected),
         members_r=members_r or options.members,
         members_p=members_p or options.members,
     )
@@ -89,7 +97,8 @@ def _scales(
     if options.noise == "theorem":
         sizes = (problem.num_states, problem.num_actions)
         delta = options.epsilon / (4.0 * problem.num_episodes * problem.horizon)
-        sigma_r, sigma_p = theory.sigma_r(n, delta, *sizes), theory.sigma_p(n, delta, *sizes)
+        sigma_r = theory.sigma_r(n, delta, *sizes, corrected=options.corrected)
+        sigma_p = theory.sigma_p(n, delta, *sizes, corrected=options.corrected)
     else:
         sigma_r = sigma_p = jnp.sqrt(options.c / n)
     unseen = visits == 0
@@ -104,13 +113,13 @@ def _gaussian(
     reward = jnp.zeros((1, *sigma_r.shape))
     dynamics: Reveal | None = None
     if options.noised != "dynamics":
-        reward = sigma_r * normal(key_r, (options.members_r, *sigma_r.shape))
+        reward = sigma_r * normal(key_r, (options.members_r or 1, *sigma_r.shape))
     if options.noised != "reward":
         dynamics = gaussian_dynamics(
             key_p,
             sigma_p,
             p_hat,
-            options.members_p,
+            options.members_p or 1,
             problem.horizon,
             measure=options.measure,
             fresh=options.per_stage,
@@ -133,19 +142,21 @@ def _bootstrap(
     reward = jnp.zeros((1, *r_hat.shape))
     dynamics: Reveal | None = None
     if options.noised != "dynamics":
-        z = normal(key_r, r_members.shape)
-        reward = jnp.where(no_data, z, r_members) - r_hat
+        z = normal(key_r, r_members.shape) if options.empty == "normal" else 1.0
+        unknown = no_data if options.empty != "none" else jnp.zeros_like(no_data)
+        reward = jnp.where(unknown, z, r_members) - r_hat
     if options.noised != "reward":
-        sigma = no_data.astype(jnp.float32)
-        unseen = gaussian_dynamics(
-            key_p,
-            sigma,
-            p_hat,
-            options.members,
-            problem.horizon,
-            measure="centred" if options.measure == "centred" else "signed",
-            fresh=options.per_stage,
-        )
+        unseen = None
+        if options.empty == "normal":
+            unseen = gaussian_dynamics(
+                key_p,
+                no_data.astype(jnp.float32),
+                p_hat,
+                options.members,
+                problem.horizon,
+                measure=options.measure,
+                fresh=options.per_stage,
+            )
         dynamics = member_dynamics(p_members, p_hat, unseen)
     return Noise(reward, dynamics)
 
@@ -179,7 +190,9 @@ def narl_ucrl(options: NarlUcrl) -> Agent:
         stats = empty(problem)
         return MemberState(stats, empty(problem, options.members)) if bootstrapped else stats
 
-    def plan(key: PRNGKeyArray, problem: Problem, state: Stats | MemberState) -> tuple[Plan, Stats]:
+    def plan(
+        key: PRNGKeyArray, problem: Problem, state: Stats | MemberState
+    ) -> tuple[Plan, Stats | MemberState]:
         stats = state.stats if isinstance(state, MemberState) else state
         r_hat, p_hat = estimate(stats, problem)
         if isinstance(state, MemberState):

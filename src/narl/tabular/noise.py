@@ -24,9 +24,7 @@ class Reveal(NamedTuple):
     """⟨ξ^m(s,a), v⟩ for the vectors v that planning comes upon, in the order it does."""
 
     carry: Any
-    inner: Callable[
-        [Any, Int[Array, ""], Float[Array, " S"]], tuple[Float[Array, "M S A"], Any]
-    ]
+    inner: Callable[[Any, Int[Array, ""], Float[Array, " S"]], tuple[Float[Array, "M S A"], Any]]
 
 
 class Noise(NamedTuple):

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from narl.optimism import optimistic
 from narl.paper import implements
-from narl.tabular.dynamics import Dynamics, as_dynamics, dense, expect
+from narl.tabular.dynamics import Dynamics, Table, as_dynamics, dense, expect, slot_values
 from narl.tabular.noise import Noise, as_reveal
 
 Clip = Literal["horizon", "none"]
@@ -35,7 +35,7 @@ class Plan(NamedTuple):
 def backward_induction(
     backup: Backup,
     carry: Any,
-    p0: Float[Array, " S"],
+    p0: Float[Table, " S"],
     horizon: int,
     clip: Clip = "horizon",
 ) -> Plan:
@@ -51,30 +51,31 @@ def backward_induction(
         low, high = (0.0, horizon - h) if clip == "horizon" else (-HUGE, HUGE)
         return (jnp.clip(q.max(-1), low, high), carry), q
 
+    p0 = jnp.asarray(p0)
     start = (jnp.zeros_like(p0), carry)
     (v, _), q = jax.lax.scan(step, start, jnp.arange(horizon), reverse=True)
     return Plan(q, p0 @ v)
 
 
 def value_iteration(
-    p: Dynamics | Array,
-    r: Float[Array, "S A"],
-    p0: Float[Array, " S"],
+    p: Dynamics | Table,
+    r: Float[Table, "S A"],
+    p0: Float[Table, " S"],
     horizon: int,
     *,
     clip: Clip = "none",
 ) -> Plan:
     """Bellman backups without optimism."""
-    p = as_dynamics(p)
+    p, r = as_dynamics(p), jnp.asarray(r)
     return backward_induction(lambda _, h, v: (r + expect(p, v), None), None, p0, horizon, clip)
 
 
 @implements("eq:2")
 def naevi(
-    p_hat: Dynamics | Array,
-    r_hat: Float[Array, "S A"],
+    p_hat: Dynamics | Table,
+    r_hat: Float[Table, "S A"],
     noise: Noise,
-    p0: Float[Array, " S"],
+    p0: Float[Table, " S"],
     horizon: int,
     *,
     clip: Clip = "horizon",
@@ -87,8 +88,8 @@ def naevi(
     ``clip_reward`` keeps r̃ = r̂ + A in [0, 1] (the appendix's first assumption).
     """
     p_hat = as_dynamics(p_hat)
-    term_a = optimistic(noise.reward).value
-    r_tilde = r_hat + term_a
+    term_a = optimistic(jnp.asarray(noise.reward)).value
+    r_tilde = jnp.asarray(r_hat) + term_a
     if clip_reward:
         r_tilde = jnp.clip(r_tilde, 0.0, 1.0)
     reveal = as_reveal(noise.dynamics, p_hat.prob.shape[-3])
@@ -103,10 +104,10 @@ def naevi(
 
 @implements("eq:4")
 def navi(
-    p_hat: Dynamics | Array,
-    r_tilde: Float[Array, "S A"],
-    q_prev: Float[Array, "H S A"],
-    p0: Float[Array, " S"],
+    p_hat: Dynamics | Table,
+    r_tilde: Float[Table, "S A"],
+    q_prev: Float[Table, "H S A"],
+    p0: Float[Table, " S"],
     horizon: int,
 ) -> Plan:
     """Noise Augmented Value Iteration (Eq. 4).
@@ -115,6 +116,7 @@ def navi(
     what a reward of at most 1 per step allows. ``q_prev`` = H−h switches the running minimum off.
     """
     p_hat = as_dynamics(p_hat)
+    r_tilde, q_prev = jnp.asarray(r_tilde), jnp.asarray(q_prev)
 
     def backup(_: Any, h: Array, v: Array) -> tuple[Array, Any]:
         q = r_tilde + expect(p_hat, v)
@@ -146,12 +148,42 @@ def most_optimistic(
     return (raised - taken)[..., jnp.argsort(order)]
 
 
+def optimistic_expectation(
+    p: Dynamics, width: Float[Array, "S A"], v: Float[Array, " S"]
+) -> Float[Array, "S A"]:
+    """max ⟨p̃, v⟩ over ‖p̃ − p‖₁ ≤ width from stored successors alone, without the full rows.
+
+    A row holds either its slots or, without data, a uniform spread. Both lose the mass that the
+    best state gains, worst states first: slots by comparing them with each other, the spread by
+    reading the running sum of the sorted values.
+    """
+    assert p.successors is not None
+    num_states = v.shape[0]
+    values = slot_values(v, p.successors)
+    best = jnp.argmax(v)
+    at_best = (p.prob * (p.successors == best)).sum(-1) + p.spread / num_states
+    moved = jnp.minimum(width / 2, 1.0 - at_best)
+    index = jnp.arange(p.prob.shape[-1])
+    this, other = values[..., :, None], values[..., None, :]
+    earlier = (other < this) | ((other == this) & (index < index[:, None]))
+    before = (p.prob[..., None, :] * earlier).sum(-1)
+    kept = p.prob - jnp.clip(moved[..., None] - before, 0.0, p.prob)
+    slots = (kept * values).sum(-1)
+    ascending = jnp.sort(v)
+    running = jnp.cumsum(ascending) - ascending
+    position = moved * num_states
+    whole = jnp.minimum(position.astype(jnp.int32), num_states - 1)
+    lost = (running[whole] + (position - whole) * ascending[whole]) / num_states
+    return jnp.where(p.spread > 0, v.mean() - lost, slots) + moved * v[best]
+
+
+@implements("app:e-ucrl2")
 def extended_value_iteration(
-    p_hat: Dynamics | Array,
-    r_hat: Float[Array, "S A"],
-    r_width: Float[Array, "S A"],
-    p_width: Float[Array, "S A"],
-    p0: Float[Array, " S"],
+    p_hat: Dynamics | Table,
+    r_hat: Float[Table, "S A"],
+    r_width: Float[Table, "S A"],
+    p_width: Float[Table, "S A"],
+    p0: Float[Table, " S"],
     horizon: int,
     *,
     clip: Clip = "none",
@@ -163,14 +195,20 @@ def extended_value_iteration(
     replaces P̂(s,a) for the backups that follow, unless the slack already fills the best state.
     """
     p_hat = as_dynamics(p_hat)
+    r_tilde, p_width = jnp.asarray(r_hat) + r_width, jnp.asarray(p_width)
+    if p_hat.successors is not None and not compounding:
+
+        def slot_backup(_: None, h: Array, v: Array) -> tuple[Array, None]:
+            return r_tilde + optimistic_expectation(p_hat, p_width, v), None
+
+        return backward_induction(slot_backup, None, p0, horizon, clip)
     p_start = dense(p_hat, p0.shape[0])
-    r_tilde = r_hat + r_width
 
     def backup(p: Array, h: Array, v: Array) -> tuple[Array, Array]:
         p_tilde = most_optimistic(p, p_width, v)
         q = r_tilde + p_tilde @ v
         if compounding:
-            overflow = p[..., jnp.argmax(v)] + p_width / 2 > 1.0
+            overflow = p[..., jnp.argsort(v)[-1]] + p_width / 2 > 1.0
             p = jnp.where(overflow[..., None], p, p_tilde)
         return q, p
 

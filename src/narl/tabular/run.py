@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt
 
 from narl.decomposition import Decomposition, decompose
 from narl.errors import InputError
@@ -21,8 +21,7 @@ from narl.tabular.agent import Agent
 from narl.tabular.agents import agent_options, make_agent
 from narl.tabular.draws import uniform
 from narl.tabular.dynamics import expect
-from narl.tabular.mdp import Episode, TabularMDP, solve
-from narl.tabular.planning import Plan
+from narl.tabular.mdp import AnyArray, Episode, TabularMDP, solve
 from narl.tabular.problem import Problem, World, make_problem, make_world
 
 CHUNK = 250
@@ -110,7 +109,7 @@ def run_episode(
 
 
 @functools.partial(jax.jit, static_argnames="agent")
-def _start(agent: Agent, problem: Problem, seeds: Int[Array, " N"]) -> tuple[Array, Any]:
+def _start(agent: Agent, problem: Problem, seeds: UInt[Array, " N"]) -> tuple[Array, Any]:
     def one(seed: Array) -> tuple[Array, Any]:
         key_init, key_episodes = jax.random.split(jax.random.key(seed))
         return key_episodes, agent.init(key_init, problem)
@@ -120,7 +119,13 @@ def _start(agent: Agent, problem: Problem, seeds: Int[Array, " N"]) -> tuple[Arr
 
 @functools.partial(jax.jit, static_argnames=("agent", "length"), donate_argnames="states")
 def _advance(
-    agent: Agent, problem: Problem, world: World, keys: Array, states: Any, first: Array, length: int
+    agent: Agent,
+    problem: Problem,
+    world: World,
+    keys: Array,
+    states: Any,
+    first: Array,
+    length: int,
 ) -> tuple[Any, Record]:
     """``length`` episodes of every seed, from episode ``first`` on."""
 
@@ -139,7 +144,7 @@ def _advance(
 class Trace:
     """What a run leaves behind; arrays are [seeds, episodes], in float64."""
 
-    seeds: Int[np.ndarray, " N"]
+    seeds: UInt[np.ndarray, " N"]
     v_star: float
     """V(π*)."""
     regret: Float[np.ndarray, "N K"]
@@ -152,6 +157,7 @@ class Trace:
     """Σ_h r_h."""
     bad: Float[np.ndarray, "N K"] | None
     """Deep Sea: whether the episode was "bad"."""
+    solved_rule: tuple[float, int]
     compile_seconds: float
     run_seconds: float
 
@@ -177,16 +183,17 @@ class Trace:
 
     @property
     def solved_episode(self) -> list[int | None] | None:
-        """Per seed, the first episode at which less than 90 % of all episodes were bad."""
+        """Per seed, when Deep Sea was solved (bsuite's rule); None where it was not."""
         if self.bad is None:
             return None
-        return [solved_at(bad) for bad in self.bad]
+        return [solved_at(bad, *self.solved_rule) for bad in self.bad]
 
 
 def solved_at(bad: Float[np.ndarray, " K"], threshold: float = 0.9, least: int = 1) -> int | None:
     """bsuite's "solved": bad episodes / episodes < threshold, first met at this episode (from 1).
 
-    ``least`` is the smallest episode counted; bsuite's stochastic version has .8 and 100.
+    ``least`` is the smallest episode counted. bsuite has .9 for Deep Sea, .8 and 100 for the
+    stochastic version.
     """
     episodes = np.arange(1, len(bad) + 1)
     met = (np.cumsum(bad) / episodes < threshold) & (episodes >= least)
@@ -222,10 +229,26 @@ def run(
         raise InputError("options: an Agent of your own takes none here; build them into it")
     solution = solve(mdp)
     world = make_world(mdp, solution, problem)
-    return _run_chunks(agent, problem, world, seed_array, solution.value, progress, until_solved)
+    stop_rule = mdp.solved_rule if until_solved else None
+    chunks, seconds = _run_chunks(agent, problem, world, seed_array, progress, stop_rule)
+    joined = jax.tree.map(
+        lambda *xs: np.concatenate(xs, axis=1)[:, :num_episodes].astype(np.float64), *chunks
+    )
+    return Trace(
+        seeds=seed_array,
+        v_star=solution.value,
+        regret=joined.regret,
+        value=joined.value,
+        trajectory_gap=joined.trajectory_gap,
+        realised_return=joined.realised_return,
+        bad=None if world.bad is None else joined.bad,
+        solved_rule=mdp.solved_rule,
+        compile_seconds=seconds[0],
+        run_seconds=seconds[1],
+    )
 
 
-def _check_seeds(seeds: Iterable[int]) -> Int[np.ndarray, " N"]:
+def _check_seeds(seeds: Iterable[int]) -> UInt[np.ndarray, " N"]:
     listed = [int(seed) for seed in seeds]
     if not listed:
         raise InputError("seeds: none given; there must be at least one, such as 0:1")
@@ -238,11 +261,11 @@ def _run_chunks(
     agent: Agent,
     problem: Problem,
     world: World,
-    seeds: Int[np.ndarray, " N"],
-    v_star: float,
+    seeds: UInt[np.ndarray, " N"],
     progress: Callable[[int], None] | None,
-    until_solved: bool,
-) -> Trace:
+    stop_rule: tuple[float, int] | None,
+) -> tuple[list[Record], tuple[float, float]]:
+    """The records of all chunks, and the seconds spent compiling and running."""
     num_episodes = int(problem.num_episodes)
     num_chunks = math.ceil(num_episodes / CHUNK)
     # Equal chunks share one program; the few episodes beyond the last are thrown away.
@@ -255,27 +278,12 @@ def _run_chunks(
     for chunk in range(num_chunks):
         states, record = program(problem, world, keys, states, jnp.int32(chunk * length))
         chunks.append(jax.tree.map(np.asarray, record))
-        done = min((chunk + 1) * length, num_episodes)
         if progress is not None:
-            progress(done)
-        if until_solved and _all_solved([c.bad for c in chunks]):
-            num_episodes = done
+            progress(min((chunk + 1) * length, num_episodes))
+        if stop_rule is not None and _all_solved([c.bad for c in chunks], stop_rule):
             break
-    joined = jax.tree.map(
-        lambda *xs: np.concatenate(xs, axis=1)[:, :num_episodes].astype(np.float64), *chunks
-    )
-    return Trace(
-        seeds=seeds,
-        v_star=v_star,
-        regret=joined.regret,
-        value=joined.value,
-        trajectory_gap=joined.trajectory_gap,
-        realised_return=joined.realised_return,
-        bad=None if world.bad is None else joined.bad,
-        compile_seconds=compiled - begin,
-        run_seconds=time.perf_counter() - compiled,
-    )
+    return chunks, (compiled - begin, time.perf_counter() - compiled)
 
 
-def _all_solved(bad: Sequence[Float[np.ndarray, "N L"]]) -> bool:
-    return all(solved_at(row) is not None for row in np.concatenate(bad, axis=1))
+def _all_solved(bad: Sequence[AnyArray], rule: tuple[float, int]) -> bool:
+    return all(solved_at(row, *rule) is not None for row in np.concatenate(bad, axis=1))

@@ -1,8 +1,9 @@
-"""A tabular run that is kept: from a configuration to a run folder, found again when asked twice."""
+"""A tabular run that is kept: a configuration becomes a run folder, found when asked again."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,10 +46,12 @@ class Study:
         """What the run folder records and its name is a hash of: options are spelled out."""
         options = agent_options(self.agent, self.preset, **dict(self.options))
         mdp = self.mdp()
+        tables = (mdp.p, mdp.r, mdp.r_std, mdp.p0)
         return {
             "experiment": "tabular",
             "agent": self.agent,
             "env": mdp.name,
+            "mdp": hashlib.sha256(b"".join(table.tobytes() for table in tables)).hexdigest()[:16],
             "horizon": mdp.horizon,
             "env_seed": self.env_seed,
             "episodes": self.episodes,
@@ -90,7 +93,7 @@ def execute(
     progress: Callable[[int], None] | None = None,
     fresh: bool = False,
 ) -> tuple[store.Run, bool]:
-    """The finished run of ``item``: found in the store, or run now and kept. True if it was found."""
+    """The finished run of ``item``, found in the store (True) or run now and kept (False)."""
     if len(set(item.seeds)) < len(item.seeds):
         raise InputError("seeds: some are given twice; each must appear once")
     mdp = item.mdp()

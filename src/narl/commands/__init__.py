@@ -1,0 +1,1 @@
+"""The commands of `narl`, a file each: a frozen dataclass of its configuration, and `main`."""

@@ -1,0 +1,89 @@
+"""`narl report`: the outcomes of the experiments in one offline HTML file."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from narl.commands.arguments import Switch, parse, value
+from narl.errors import InputError
+
+if TYPE_CHECKING:
+    from narl.experiments.outcome import Outcome
+
+EXAMPLE = "narl report --out report.html"
+SCALES = ("paper", "small", "smoke")
+"""From the largest: of an experiment that was run at several, the first of these is shown."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """Write charts, tables and claims as one HTML file, and every chart as PNG and PDF.
+
+    It shows what `narl reproduce` has left in the folder of the results.
+    """
+
+    out: Annotated[Path, value("FILE.html", "(default: report.html)")] = Path("report.html")
+    """the file to write; the pictures go beside it"""
+    results: Annotated[Path, value("DIR", "(default: results)")] = Path("results")
+    """folder of the outcomes"""
+    scale: Annotated[
+        Literal["smoke", "small", "paper"] | None,
+        value("smoke|small|paper", "(default: the largest there is)"),
+    ] = None
+    """show the outcomes of this scale alone"""
+    json: Switch = False
+    """one JSON object on stdout, everything else on stderr"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the command."""
+    config = parse(Report, "narl report", arguments, EXAMPLE)
+    if config.out.suffix.lower() != ".html" or config.out.is_dir():
+        name = config.out.with_suffix(".html").name
+        raise InputError(f"--out: {config.out} is no .html file; such as {name}")
+    from narl.commands.interruptible import interruptible
+    from narl.commands.reproduce import check_folder
+    from narl.commands.screen import print_json, stdout
+
+    check_folder("--out", config.out.parent)
+    outcomes = gather(config.results, config.scale)
+    from narl.report import write_report
+
+    config.out.parent.mkdir(parents=True, exist_ok=True)
+    written = interruptible(lambda: write_report(outcomes, config.out))
+    shown = [{"id": outcome.id, "scale": outcome.scale} for outcome in outcomes]
+    if config.json:
+        files = [str(path) for path in written]
+        print_json({"report": str(config.out), "outcomes": shown, "files": files})
+        return 0
+    listed = ", ".join(f"{outcome.id} ({outcome.scale})" for outcome in outcomes)
+    console = stdout()
+    console.print(f"{listed}: {len(written)} files", soft_wrap=True)
+    console.print(f"open {config.out}", soft_wrap=True)
+    return 0
+
+
+def gather(folder: Path, scale: str | None) -> list[Outcome]:
+    """The outcomes in a folder: one per experiment, in the paper's order."""
+    from narl.experiments import EXPERIMENTS
+    from narl.experiments.outcome import load
+
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--results: {folder} is not a folder; choose another")
+    found: dict[str, dict[str, Outcome]] = {}
+    for path in sorted(folder.glob("*.json")):
+        outcome = load(path)
+        found.setdefault(outcome.id, {})[outcome.scale] = outcome
+    scales = SCALES if scale is None else (scale,)
+    order = [*EXPERIMENTS, *sorted(set(found) - set(EXPERIMENTS))]
+    outcomes = []
+    for by_scale in (found.get(id_, {}) for id_ in order):
+        outcomes += [by_scale[one] for one in scales if one in by_scale][:1]
+    if not outcomes:
+        first = f"narl reproduce all --scale {scale or 'small'}"
+        what = "outcomes" if scale is None else f"outcomes at scale {scale}"
+        raise InputError(f"--results: {folder} holds no {what}; first run `{first}`")
+    return outcomes

@@ -1,0 +1,142 @@
+"""`narl reproduce`: experiments of the paper, and whether its claims hold."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from tyro.conf import Positional
+
+from narl.commands.arguments import RunsFolder, Switch, parse, value
+from narl.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    from narl.experiments.experiment import Experiment
+    from narl.experiments.outcome import Outcome
+
+EXAMPLE = "narl reproduce fig1a --scale small"
+
+
+@dataclasses.dataclass(frozen=True)
+class Reproduce:
+    """Run experiments of the paper and say which of its claims hold.
+
+    Finished cells are found again, so that an interrupted experiment continues.
+    """
+
+    ids: Annotated[Positional[tuple[str, ...]], value("ID...")]
+    """fig1a, fig1b, fig1c, table1, ablation; or all"""
+    scale: Annotated[
+        Literal["smoke", "small", "paper"], value("smoke|small|paper", "(default: small)")
+    ] = "small"
+    """how much is run: a quick look, minutes, or as much as in the paper"""
+    results: Annotated[Path, value("DIR", "(default: results)")] = Path("results")
+    """folder of the outcomes, which `narl report` reads"""
+    runs: RunsFolder = None
+    """folder of the runs"""
+    fresh: Switch = False
+    """run again what is there"""
+    json: Switch = False
+    """one JSON object on stdout, everything else on stderr"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the command."""
+    config = parse(Reproduce, "narl reproduce", arguments, EXAMPLE)
+    from narl import store
+    from narl.commands.screen import print_json
+    from narl.compilation import enable_cache
+    from narl.experiments import EXPERIMENTS
+
+    chosen = choose(config.ids, list(EXPERIMENTS))
+    root = store.check_root(store.default_root() if config.runs is None else config.runs)
+    check_folder("--results", config.results)
+    enable_cache()
+    done: list[dict[str, Any]] = []
+    for id_ in chosen:
+        begin = time.perf_counter()
+        outcome, path = _one(EXPERIMENTS[id_], config, root)
+        seconds = time.perf_counter() - begin
+        if not config.json:
+            show(outcome, path, seconds)
+        done.append(
+            {
+                "id": outcome.id,
+                "title": outcome.title,
+                "claims": [dataclasses.asdict(claim) for claim in outcome.claims],
+                "runs": outcome.runs,
+                "seconds": seconds,
+                "file": str(path),
+            }
+        )
+    if config.json:
+        verdicts = Counter(claim["verdict"] for item in done for claim in item["claims"])
+        counts = {verdict: verdicts[verdict] for verdict in ("holds", "fails", "undecided")}
+        print_json({"scale": config.scale, "claims": counts, "outcomes": done})
+    return 0
+
+
+def choose(ids: Sequence[str], known: Sequence[str]) -> list[str]:
+    """The experiments that are meant, each once; "all" is every one."""
+    if not ids:
+        raise InputError(f"ID: missing; it is like `{EXAMPLE}`")
+    for id_ in ids:
+        if id_ not in known and id_ != "all":
+            raise unknown("ID", id_, [*known, "all"])
+    return list(known) if "all" in ids else list(dict.fromkeys(ids))
+
+
+def check_folder(field: str, folder: Path) -> None:
+    """Refuses a folder that cannot be written or made."""
+    parent = folder.absolute()
+    while not parent.exists():
+        parent = parent.parent
+    if not parent.is_dir():
+        raise InputError(f"{field}: {parent} is not a folder; choose another")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError(f"{field}: {parent} is not writable; choose another")
+
+
+def _one(experiment: Experiment, config: Reproduce, root: Path) -> tuple[Outcome, Path]:
+    from narl.commands.interruptible import interruptible
+    from narl.commands.screen import Bars
+    from narl.experiments.experiment import Watch, reproduce
+    from narl.experiments.outcome import save
+
+    num_cells = len(experiment.cells(config.scale))
+    with Bars(experiment.id, num_cells) as bars:
+        watch = Watch(
+            begin=lambda label, item: bars.begin(label, item.episodes),
+            advance=bars.advance,
+            end=bars.end,
+        )
+        outcome = interruptible(
+            lambda: reproduce(experiment, config.scale, root, watch=watch, fresh=config.fresh)
+        )
+    return outcome, save(outcome, config.results)
+
+
+def show(outcome: Outcome, path: Path, seconds: float) -> None:
+    """The claims of one experiment, with their numbers."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from narl.commands.screen import stdout
+
+    colours = {"holds": "green", "fails": "red", "undecided": "yellow"}
+    console = stdout()
+    console.print(f"{outcome.id}: {outcome.title} ({outcome.scale} scale)", style="bold")
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for claim in outcome.claims:
+        verdict = Text(claim.verdict, style=colours[claim.verdict])
+        table.add_row(verdict, f"{claim.statement} ({claim.where})")
+        table.add_row("", claim.numbers, style="dim")
+    console.print(table)
+    console.print(f"{seconds:.1f} s; written to {path}", soft_wrap=True)

@@ -1,0 +1,255 @@
+"""`narl runs`: the runs that are kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional
+
+from narl.commands.arguments import RunsFolder, Switch, parse, value
+from narl.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from narl.store import Run
+
+HELP = """\
+usage: narl runs [list | show RUN | remove RUN...] [OPTIONS]
+
+The runs that are kept, in the folder `runs` or the one that NARL_RUNS names.
+RUN is an id, the beginning of one, or the run's folder.
+
+  narl runs list            all of them, newest first (also: narl runs)
+  narl runs show RUN        what it was given, what came out, on which machine
+  narl runs remove RUN...   delete runs
+
+  narl runs show --help     what an action takes
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class ListRuns:
+    """List the runs that are kept, newest first."""
+
+    runs: RunsFolder = None
+    """folder of the runs"""
+    json: Switch = False
+    """one JSON object on stdout, everything else on stderr"""
+
+
+@dataclasses.dataclass(frozen=True)
+class ShowRun:
+    """Show one run: configuration, results, versions and arrays."""
+
+    run: Annotated[Positional[str], value("RUN")]
+    """its id, the beginning of it, or its folder"""
+    runs: RunsFolder = None
+    """folder of the runs"""
+    json: Switch = False
+    """one JSON object on stdout, everything else on stderr"""
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoveRuns:
+    """Delete runs. If one of them is not there, none is deleted."""
+
+    run: Annotated[Positional[tuple[str, ...]], value("RUN...")]
+    """ids, beginnings of them, or folders"""
+    yes: Switch = False
+    """do not ask"""
+    runs: RunsFolder = None
+    """folder of the runs"""
+    json: Switch = False
+    """one JSON object on stdout, everything else on stderr"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the command."""
+    action, *rest = arguments or ["list"]
+    if action in ("-h", "--help"):
+        sys.stdout.write(HELP)
+        return 0
+    if action.startswith("-"):
+        action, rest = "list", list(arguments)
+    if action not in ACTIONS:
+        raise InputError(
+            f"{action}: unknown action; did you mean {nearest(action, ACTIONS)!r}? "
+            f"(one of {', '.join(ACTIONS)})"
+        )
+    return ACTIONS[action](rest)
+
+
+def _root(given: Path | None) -> Path:
+    from narl.store import default_root
+
+    return default_root() if given is None else given
+
+
+def list_runs(arguments: Sequence[str]) -> int:
+    """`narl runs list`."""
+    config = parse(ListRuns, "narl runs list", arguments, "narl runs list --json")
+    from narl import store
+    from narl.commands.screen import print_json
+
+    root = _root(config.runs)
+    kept = store.list_runs(root)
+    if config.json:
+        print_json({"root": str(root), "runs": [summary(run) for run in kept]})
+    else:
+        _show_list(root, kept)
+    return 0
+
+
+def summary(run: Run) -> dict[str, Any]:
+    """One run of the list."""
+    return {
+        "run": run.id,
+        "path": str(run.path),
+        "time": run.environment.get("time"),
+        "agent": run.config.get("agent"),
+        "env": run.config.get("env"),
+        "episodes": run.metrics.get("episodes", run.config.get("episodes")),
+        "seeds": run.config.get("seeds"),
+        "regret": run.metrics.get("regret"),
+        "problems": list(run.problems),
+    }
+
+
+def _show_list(root: Path, kept: list[Run]) -> None:
+    from rich.table import Table
+
+    from narl.commands.screen import stdout
+
+    console = stdout()
+    if not kept:
+        console.print(f"{root} holds no runs yet; such as `narl tabular narl-ucrl riverswim`")
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column("run", overflow="fold")
+    table.add_column("when (UTC)")
+    for column in ("episodes", "seeds", "regret"):
+        table.add_column(column, justify="right")
+    for run in kept:
+        when = str(run.environment.get("time", ""))[:16].replace("T", " ")
+        if run.problems:
+            table.add_row(run.id, when, "damaged", "", "", style="red")
+            continue
+        line = summary(run)
+        regret = (line["regret"] or {}).get("median")
+        table.add_row(
+            run.id,
+            when,
+            str(line["episodes"] or ""),
+            str(len(line["seeds"] or ())),
+            "" if regret is None else f"{regret:.2f}",
+        )
+    console.print(table)
+
+
+def show_run(arguments: Sequence[str]) -> int:
+    """`narl runs show`."""
+    config = parse(ShowRun, "narl runs show", arguments, "narl runs show tabular-narl-ucrl")
+    from narl import store
+    from narl.commands.screen import print_json
+
+    folder = Path(config.run)
+    is_folder = (folder / store.MANIFEST).is_file()
+    run = store.load(folder) if is_folder else store.load(_root(config.runs), config.run)
+    arrays = {
+        name: {"shape": list(array.shape), "dtype": str(array.dtype)}
+        for name, array in run.arrays().items()
+    }
+    parts = {"config": run.config, "metrics": run.metrics, "environment": run.environment}
+    if config.json:
+        print_json({"run": run.id, "path": str(run.path), **parts, "arrays": arrays})
+        return 0
+    described = {name: f"{a['dtype']} {a['shape']}" for name, a in arrays.items()}
+    _show_parts(run, {**parts, "arrays": described})
+    return 0
+
+
+def _show_parts(run: Run, parts: dict[str, dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    from narl.commands.screen import stdout
+
+    console = stdout()
+    console.print(run.id, style="bold", soft_wrap=True)
+    console.print(str(run.path), soft_wrap=True)
+    for title, entries in parts.items():
+        console.print(f"\n{title}", style="bold")
+        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 2))
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, entry in _flat(entries):
+            table.add_row(name, entry)
+        console.print(table)
+
+
+def _flat(entries: dict[str, Any], before: str = "") -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    for name, entry in entries.items():
+        if isinstance(entry, dict):
+            rows += _flat(entry, f"{before}{name}.")
+        elif isinstance(entry, float):
+            rows.append((before + name, f"{entry:.6g}"))
+        else:
+            rows.append((before + name, "" if entry is None else _text(entry)))
+    return rows
+
+
+def _text(entry: Any) -> str:
+    if isinstance(entry, list):
+        return ", ".join("-" if item is None else str(item) for item in entry)
+    return str(entry)
+
+
+def remove_runs(arguments: Sequence[str]) -> int:
+    """`narl runs remove`."""
+    example = "narl runs remove tabular-narl-ucrl --yes"
+    config = parse(RemoveRuns, "narl runs remove", arguments, example)
+    from narl import store
+    from narl.commands.screen import note, print_json
+
+    if not config.run:
+        raise InputError(f"RUN: missing; it is like `{example}`")
+    root = _root(config.runs)
+    ids = list(dict.fromkeys(_id(root, given) for given in config.run))
+    if not config.yes and not _agreed(ids):
+        note("nothing was removed")
+        return 0
+    for id_ in ids:
+        store.remove(root, id_)
+    if config.json:
+        print_json({"removed": ids})
+    else:
+        print(*(f"removed {id_}" for id_ in ids), sep="\n")
+    return 0
+
+
+def _id(root: Path, given: str) -> str:
+    """The id of a run that is there; a damaged one too."""
+    from narl import store
+
+    folder = Path(given)
+    if folder.is_dir() and folder.resolve().parent == root.resolve():
+        return folder.name
+    names = [run.id for run in store.list_runs(root)]
+    fitting = [given] if given in names else [name for name in names if name.startswith(given)]
+    if len(fitting) == 1:
+        return fitting[0]
+    return store.load(root, given).id  # says what is wrong: unknown, or more than one
+
+
+def _agreed(ids: Sequence[str]) -> bool:
+    if not sys.stdin.isatty():
+        raise InputError("--yes: missing; without a terminal nothing is removed unasked")
+    print(*ids, sep="\n", file=sys.stderr)
+    print(f"remove {len(ids)} of the runs? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+ACTIONS = {"list": list_runs, "show": show_run, "remove": remove_runs}

@@ -1,0 +1,122 @@
+"""Fig. 1(b): the agents' own values Ṽ_k against V*, on RiverSwim and on the stochastic chain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from narl.experiments.experiment import Experiment, Result, Scale
+from narl.experiments.outcome import Chart, Claim, Outcome
+from narl.experiments.parts import band, below, decomposition_table, spread, worst
+from narl.paper import implements
+from narl.tabular.study import Study, study
+
+AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "NARL Gaussian": ("narl-ucrl", {}),
+    "NARL bootstrap": ("narl-ucrl", {"noise": "bootstrap"}),
+    "UCRL2": ("ucrl2", {}),
+    "UCRL2 (TabulaRL)": ("ucrl2-tabularl", {}),
+}
+ENVS: dict[str, dict[str, Any]] = {
+    "RiverSwim": {"env": "riverswim"},
+    "chain": {"env": "stochastic-chain", "size": 10},
+}
+_SIZES: dict[Scale, tuple[int, int]] = {"smoke": (50, 3), "small": (300, 5), "paper": (1000, 20)}
+
+
+def cells(scale: Scale) -> dict[str, Study]:
+    """Each agent on each environment."""
+    episodes, num_seeds = _SIZES[scale]
+    return {
+        f"{agent} · {env}": study(
+            name, episodes=episodes, seeds=range(num_seeds), **where, **options
+        )
+        for env, where in ENVS.items()
+        for agent, (name, options) in AGENTS.items()
+    }
+
+
+def converged(result: Result, tolerance: float = 0.25) -> np.ndarray:
+    """Per seed, the first episode from which |Ṽ_k − V*| ≤ tolerance·V* for good; K + 1 if never."""
+    v_star = result.run.metrics["v_star"]
+    off = np.abs(result.array("value") - v_star) > tolerance * v_star
+    last_off = np.where(off.any(axis=1), off.shape[1] - off[:, ::-1].argmax(axis=1), 0)
+    return (last_off + 1).astype(float)
+
+
+def excess(result: Result) -> np.ndarray:
+    """Per seed, the mean of Ṽ_k − V* over the run, in units of V*."""
+    v_star = result.run.metrics["v_star"]
+    return (result.array("value") - v_star).mean(axis=1) / v_star
+
+
+def _claims(results: Mapping[str, Result]) -> list[Claim]:
+    claims = []
+    rivals = ("UCRL2", "UCRL2 (TabulaRL)")
+    for env in ENVS:
+        over = {agent: excess(results[f"{agent} · {env}"]) for agent in AGENTS}
+        when = {agent: converged(results[f"{agent} · {env}"]) for agent in AGENTS}
+        narl = ("NARL Gaussian", "NARL bootstrap")
+        claims.append(
+            Claim(
+                f"fig1b-overestimates-{env.lower()}",
+                f"On {env}, UCRL2 overestimates values, and more so than NARL.",
+                "§5, Fig. 1(b)",
+                worst([below(over[a], over[b]) for a in narl for b in rivals]),
+                "mean of (Ṽ − V*)/V*: " + "; ".join(f"{a} {spread(over[a])}" for a in AGENTS),
+            )
+        )
+        claims.append(
+            Claim(
+                f"fig1b-slow-{env.lower()}",
+                f"On {env}, UCRL2 takes much longer (ten times at least) than NARL to come to the "
+                "true value.",
+                "§5, Fig. 1(b)",
+                worst([below(10 * when[a], when[b]) for a in narl for b in rivals]),
+                "episode from which |Ṽ − V*| ≤ V*/4 for good: "
+                + "; ".join(f"{a} {spread(when[a])}" for a in AGENTS)
+                + f" (never: {len(results[f'UCRL2 · {env}'].array('value')[0]) + 1})",
+            )
+        )
+    return claims
+
+
+@implements("fig:1b")
+def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
+    """Ṽ_k of every agent beside V*."""
+    episodes, num_seeds = _SIZES[scale]
+    charts, tables = [], []
+    for env in ENVS:
+        here = {agent: results[f"{agent} · {env}"] for agent in AGENTS}
+        v_star = here["UCRL2"].run.metrics["v_star"]
+        charts.append(
+            Chart(
+                f"fig1b-{env.lower()}",
+                f"{env}: approximate value Ṽ_k against V*",
+                "episode",
+                "Ṽ_k(π_k)",
+                [band(agent, result.array("value"), log=True) for agent, result in here.items()],
+                x_axis="log",
+                y_axis="log",
+                reference=v_star,
+                reference_label=f"V* = {v_star:.4f}",
+                caption=f"Median and quartiles over {num_seeds} seeds.",
+            )
+        )
+        tables.append(decomposition_table(f"fig1b-terms-{env.lower()}", f"{env}: Eq. 1", here))
+    return Outcome(
+        id="fig1b",
+        title="Fig. 1(b): approximate against true values",
+        scale=scale,
+        command="",
+        about=f"RiverSwim (S = 6, H = 20) and the stochastic chain of size 10, {episodes} episodes, "
+        f"{num_seeds} seeds. The paper's caption says stochastic chain, its text RiverSwim.",
+        charts=charts,
+        tables=tables,
+        claims=_claims(results),
+    )
+
+
+EXPERIMENT = Experiment("fig1b", "Fig. 1(b): approximate against true values", cells, analyse)

@@ -1,0 +1,184 @@
+"""A chart for the page: its Vega-Lite specification, its data in columns, its alternative text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from narl.experiments.outcome import Axis, Chart
+from narl.report.lines import Line, lines
+from narl.report.numbers import plain
+from narl.report.palette import Look
+
+MOST_POINTS = 200
+"""Points per line that the page holds."""
+
+NUM_TICKS = 6
+
+
+def drawing(chart: Chart, looks: Mapping[str, Look]) -> dict[str, Any]:
+    """All that the page needs to draw a chart."""
+    drawn = lines(chart, MOST_POINTS)
+    return {
+        "spec": _specification(chart, drawn, looks),
+        "series": [_columns(line) for line in drawn],
+        "xLabel": chart.x_label,
+        "xAxis": chart.x_axis,
+        "yAxis": chart.y_axis,
+    }
+
+
+def describe(chart: Chart) -> str:
+    """The chart in words: its axes, and where each line ends."""
+    drawn = lines(chart)
+    if not drawn:
+        return f"Chart: {chart.title}. No data."
+    ends = [_end(line) for line in drawn]
+    across = ""
+    if (level := reference(chart)) is not None:
+        across = f" Horizontal line: {chart.reference_label or 'reference'}, {plain(level)}."
+    return (
+        f"Line chart: {chart.title}. {chart.y_label} against {chart.x_label}. "
+        f"Last values: {'; '.join(ends)}.{across}"
+    )
+
+
+def reference(chart: Chart) -> float | None:
+    """The height of the horizontal line, if there is one that the axis has a place for."""
+    level = chart.reference
+    if level is None or not math.isfinite(level) or (chart.y_axis == "log" and level <= 0):
+        return None
+    return level
+
+
+def _end(line: Line) -> str:
+    last = int(np.flatnonzero(np.isfinite(line.y))[-1])
+    band = ""
+    if np.isfinite(line.low[last]) and np.isfinite(line.high[last]):
+        band = f" ({plain(float(line.low[last]))} to {plain(float(line.high[last]))})"
+    return f"{line.label} {plain(float(line.y[last]))}{band} at {plain(float(line.x[last]))}"
+
+
+def _columns(line: Line) -> dict[str, Any]:
+    """A line for the page; what is missing is null."""
+    columns: dict[str, Any] = {
+        "label": line.label,
+        "x": _short(line.x, digits=7),
+        "y": _short(line.y),
+        "dots": [int(place) for place in np.flatnonzero(line.dots)],
+    }
+    if line.has_band:
+        columns |= {"low": _short(line.low), "high": _short(line.high)}
+    return columns
+
+
+def _short(values: np.ndarray, digits: int = 5) -> list[float | int | None]:
+    """Numbers with so many digits (what a screen shows), whole ones without a point."""
+    rounded = [float(f"{value:.{digits}g}") for value in values]
+    return [
+        None if math.isnan(value) else int(value) if value.is_integer() else value
+        for value in rounded
+    ]
+
+
+def _specification(chart: Chart, drawn: list[Line], looks: Mapping[str, Look]) -> dict[str, Any]:
+    """Vega-Lite: bands, lines and dots of the series that are not hidden, and the cursor.
+
+    The page fills the data sets `points`, `cursor` (the points there) and `at` (one of them), and
+    sets the parameter `hidden` to the labels that are switched off: the scales fit the others.
+    """
+    dotted = any(line.dots.any() for line in drawn)
+    x = alt.X("x:Q").title(chart.x_label).scale(_scale(chart.x_axis, "x", dotted))
+    x = x.axis(_axis(chart.x_axis, "x", [line.x for line in drawn]))
+    y = alt.Y("y:Q").title(None).scale(_scale(chart.y_axis, "y", dotted))
+    y = y.axis(_axis(chart.y_axis, "y", [part for line in drawn for part in line[2:]]))
+    colour, dash = _look(drawn, looks)
+    hidden = alt.param(name="hidden", value=[])
+    zoom = alt.selection_interval(
+        name="zoom", bind="scales", zoom="wheel![event.ctrlKey || event.metaKey]", clear="dblclick"
+    )
+    shown = alt.Chart(alt.NamedData("points")).transform_filter("indexof(hidden, datum.s) < 0")
+    cursor = alt.Chart(alt.NamedData("cursor"))
+    layers = [
+        alt.Chart(alt.NamedData("at")).mark_rule(clip=True, color="var(--cursor)").encode(x),
+        shown.mark_area(clip=True, opacity=0.16).encode(
+            x, alt.Y("l:Q").title(None), alt.Y2("h"), colour
+        ),
+        shown.mark_line(clip=True, strokeWidth=2, strokeJoin="round")
+        .encode(x, y, colour, dash)
+        .properties(name="lines")
+        .add_params(zoom),
+        shown.transform_filter("datum.dot")
+        .mark_point(clip=True, filled=True, opacity=1, size=36)
+        .encode(x, y, colour),
+        cursor.mark_point(clip=True, filled=True, opacity=1, size=64).encode(x, y, colour),
+    ]
+    if (level := reference(chart)) is not None:
+        rule = alt.Chart(alt.NamedData("one")).mark_rule(
+            clip=True, color="var(--reference)", strokeDash=[5, 4]
+        )
+        layers.insert(0, rule.encode(alt.YDatum(level, type="quantitative", title=None)))
+    whole = alt.layer(*layers).add_params(hidden)
+    title = alt.TitleParams(chart.y_label, anchor="start", frame="bounds")
+    packed = whole.properties(title=title, width="container", height=300).to_dict()
+    return {name: part for name, part in packed.items() if name not in ("$schema", "config")}
+
+
+def _look(drawn: list[Line], looks: Mapping[str, Look]) -> tuple[alt.Color, alt.StrokeDash]:
+    labels = [line.label for line in drawn]
+    own = [looks[label] for label in labels]
+    colours = [f"var(--series-{look.colour})" for look in own]
+    dashes = [list(look.dashes) or [1, 0] for look in own]
+    return (
+        alt.Color("s:N").legend(None).scale(domain=labels, range=colours),
+        alt.StrokeDash("s:N").legend(None).scale(domain=labels, range=dashes),
+    )
+
+
+def _scale(axis: Axis, channel: str, dotted: bool) -> alt.Scale:
+    """Round ends where they cost nothing, and room for dots at them."""
+    if axis == "linear" and channel == "y":
+        return alt.Scale(zero=False, nice=NUM_TICKS)
+    if axis == "linear":
+        return alt.Scale(zero=False, nice=not dotted, padding=8 if dotted else 0)
+    # whole decades around the data would waste most of the picture
+    return alt.Scale(type=axis, nice=False, padding=8 if dotted or channel == "y" else 0)
+
+
+def _axis(axis: Axis, channel: str, values: Sequence[np.ndarray]) -> alt.Axis:
+    """Few and round ticks at any zoom; Vega's own are too many on a logarithmic axis."""
+    flat = np.concatenate(values)
+    if axis == "linear" or (axis == "symlog" and np.nanmax(np.abs(flat)) < 2):
+        return alt.Axis(tickCount=NUM_TICKS)
+    low, high, size = f"domain('{channel}')[0]", f"domain('{channel}')[1]", "abs(datum.value)"
+    digit = f"round({size} / pow(10, floor(log({size}) / LN10 + 1e-9)))"
+    if axis == "log":
+        ratio = f"{high} / {low}"
+        digits = f"{ratio} < 10 ? [1,2,3,5,7] : {ratio} < 1000 ? [1,2,5] : [1]"
+        shown = f"{ratio} < 4 || indexof({digits}, {digit}) >= 0"
+    else:
+        digits = f"{size} * 20 > max(abs({low}), abs({high})) ? [1,2,5] : [1]"
+        shown = f"datum.value == 0 || indexof({digits}, {digit}) >= 0"
+    visible = {"condition": {"test": shown, "value": 1}, "value": 0}
+    return alt.Axis(
+        # both together would drop some of the values
+        tickCount=NUM_TICKS if axis == "log" else alt.Undefined,
+        values=alt.Undefined if axis == "log" else symlog_ticks(flat, (1, 2, 5)),
+        gridOpacity=visible,
+        tickOpacity=visible,
+        labelExpr=f"{shown} ? format(datum.value, ',~r') : ''",
+        labelOverlap=False,
+    )
+
+
+def symlog_ticks(values: np.ndarray, digits: Sequence[int] = (1,)) -> list[float]:
+    """Zero and the powers of ten (times the digits), both ways, as far as the values go."""
+    known = values[np.isfinite(values)]
+    top, bottom = float(known.max(initial=0)), float(-known.min(initial=0))
+    ticks = [float(digit * 10**power) for power in range(13) for digit in digits]
+    below = [-tick for tick in reversed(ticks) if tick <= bottom]
+    return [*below, 0.0, *(tick for tick in ticks if tick <= top)]

@@ -1,0 +1,155 @@
+"""The charts as figures for papers: PNG and PDF, the same bytes for the same numbers."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    Locator,
+    LogLocator,
+    MaxNLocator,
+    NullLocator,
+)
+
+from narl.experiments.outcome import Axis, Chart
+from narl.report.charts import reference, symlog_ticks
+from narl.report.lines import Line, check, lines
+from narl.report.numbers import plain
+from narl.report.palette import COLOURS, Look, looks
+
+MOST_POINTS = 2000
+"""Points per line of a figure: more than print can show."""
+SIZE = (5.4, 3.3)
+"""Inches: the text width of most papers."""
+LINE_OF_LEGEND = 84
+"""Letters that fit below a figure, side by side."""
+
+GREY, FAINT = "#57606a", "#e3e7eb"
+STYLE: Any = {  # Any, because its type would be a list of all of matplotlib's settings
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 8,
+    "axes.labelcolor": GREY,
+    "axes.edgecolor": "#b4bcc5",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.unicode_minus": True,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.8,
+    "xtick.color": "#b4bcc5",
+    "xtick.labelcolor": GREY,
+    "ytick.color": "#b4bcc5",
+    "ytick.labelcolor": GREY,
+    "ytick.major.size": 0,
+    "lines.linewidth": 1.5,
+    "lines.scale_dashes": False,
+    "legend.frameon": False,
+    "legend.handlelength": 2.4,
+    "legend.columnspacing": 1.6,
+    "text.parse_math": False,  # a dollar sign in a label is a dollar sign
+    "figure.dpi": 100,
+    "savefig.dpi": 200,
+    "pdf.fonttype": 42,
+}
+
+
+def draw_figure(chart: Chart, style: Mapping[str, Look] | None = None) -> Figure:
+    """The chart as a figure. `style` keeps a series' colour the same from figure to figure."""
+    check(chart)
+    style = looks([chart]) if style is None else style
+    drawn = lines(chart, MOST_POINTS)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=SIZE, layout="constrained")
+        axes = figure.subplots()
+        axes.set_title(chart.title)
+        axes.set_xlabel(chart.x_label)
+        axes.set_ylabel(chart.y_label)
+        if not drawn:
+            axes.set(xticks=[], yticks=[], frame_on=False)
+            axes.text(0.5, 0.5, "no data", transform=axes.transAxes, ha="center", color=GREY)
+            return figure
+        keys = [_draw(axes, line, style[line.label]) for line in drawn]
+        names = [line.label for line in drawn]
+        if (level := reference(chart)) is not None:
+            keys.append(axes.axhline(level, color=GREY, linewidth=1, dashes=(4, 3)))
+            names.append(chart.reference_label or plain(level))
+        axes.margins(x=0.02)
+        values = [part for line in drawn for part in line[2:]]
+        _scale(axes, "x", chart.x_axis, np.concatenate([line.x for line in drawn]))
+        _scale(axes, "y", chart.y_axis, np.concatenate(values))
+        _legend(figure, keys, names)
+    return figure
+
+
+def picture(figure: Figure, kind: str) -> bytes:
+    """The figure as a PNG or PDF file without a date or a program's name."""
+    empty = ("Software",) if kind == "png" else ("Creator", "Producer", "CreationDate")
+    file = io.BytesIO()
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(file, format=kind, metadata=dict.fromkeys(empty))
+    return file.getvalue()
+
+
+def _draw(axes: Axes, line: Line, look: Look) -> Line2D:
+    colour = COLOURS[look.colour].light
+    if line.has_band:
+        axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.16, linewidth=0)
+    pattern: dict[str, Any] = {"dashes": look.dashes} if look.dashes else {}
+    (stroke,) = axes.plot(line.x, line.y, color=colour, solid_joinstyle="round", **pattern)
+    x, y = line.x[line.dots], line.y[line.dots]
+    axes.plot(x, y, color=colour, linestyle="", marker="o", markersize=3.2)
+    return stroke
+
+
+def _scale(axes: Axes, name: str, kind: Axis, values: np.ndarray) -> None:
+    """Sets an axis as the chart says, with plain numbers at its ticks."""
+    (axes.set_xscale if name == "x" else axes.set_yscale)(
+        kind, **({"linthresh": 1.0} if kind == "symlog" else {})
+    )
+    axis = axes.xaxis if name == "x" else axes.yaxis
+    if kind == "linear":
+        axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    elif kind == "log":
+        axis.set_major_locator(_log_ticks(values[np.isfinite(values)]))
+        axis.set_minor_locator(NullLocator())
+    elif np.nanmax(np.abs(values)) >= 2:
+        axis.set_major_locator(FixedLocator(symlog_ticks(values)))
+        axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: plain(float(value))))
+
+
+def _log_ticks(values: np.ndarray) -> Locator:
+    """Powers of ten; over a short way also what lies between them."""
+    ratio = values.max() / values.min()
+    if ratio < 3:
+        return MaxNLocator(6, steps=[1, 2, 2.5, 5, 10])
+    digits = range(1, 10) if ratio < 10 else (1, 2, 5) if ratio < 1000 else (1,)
+    return LogLocator(subs=tuple(digits), numticks=10)
+
+
+def _legend(figure: Figure, keys: list[Line2D], names: list[str]) -> None:
+    """Below the axes, where it covers nothing."""
+    width = max(len(name) for name in names) + 8
+    figure.legend(
+        keys,
+        # matplotlib leaves out a name that begins with an underscore
+        [f"\u200b{name}" if name.startswith("_") else name for name in names],
+        loc="outside lower center",
+        ncols=max(1, min(len(names), LINE_OF_LEGEND // width)),
+    )

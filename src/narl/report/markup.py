@@ -1,0 +1,171 @@
+"""Pieces of the page as HTML. Every text goes through `text` or `prose`, which escape it."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from narl.experiments.outcome import Claim, Outcome, Table
+from narl.report.numbers import MISSING, column
+from narl.report.palette import Look
+
+MARKS = {"holds": "✓", "fails": "✗", "undecided": "?"}
+
+_LEADING_NUMBER = re.compile(r"[<>≤≥≈~]?\s*([-−+]?\d[\d,]*\.?\d*(?:e[-−+]?\d+)?)(?![\w.])")
+
+
+def text(value: object) -> str:
+    """A text, escaped for content and attributes."""
+    return html.escape(str(value), quote=True)
+
+
+def prose(value: str, name: str = "") -> str:
+    """Paragraphs (an empty line parts them), with `words between backticks` set as code."""
+    attribute = f' class="{name}"' if name else ""
+    return "".join(
+        f"<p{attribute}>{inline(part.strip())}</p>"
+        for part in re.split(r"\n\s*\n", value)
+        if part.strip()
+    )
+
+
+def inline(value: str) -> str:
+    """One line of prose."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text(value))
+
+
+def data(value: Any) -> str:
+    """JSON that can stand in a script element: nothing in it ends the element."""
+    packed = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return packed.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def anchor(*parts: str) -> str:
+    """A name for an id or a file: small letters, digits, dots and dashes."""
+    return re.sub(r"[^a-z0-9.]+", "-", "-".join(parts).lower()).strip("-.") or "unnamed"
+
+
+def badge(verdict: str, count: int | None = None) -> str:
+    """A verdict as a word and a mark, never as a colour alone."""
+    words = verdict if count is None else f"{count} {_plural(verdict, count)}"
+    mark = MARKS.get(verdict, "?")
+    kind = verdict if verdict in MARKS else "undecided"
+    return f'<span class="badge {kind}"><span aria-hidden="true">{mark}</span>{text(words)}</span>'
+
+
+def tally(claims: Iterable[Claim]) -> str:
+    """How many claims hold, fail, are undecided."""
+    verdicts = [claim.verdict for claim in claims]
+    counted = [badge(kind, verdicts.count(kind)) for kind in MARKS if kind in verdicts]
+    return f'<span class="tally">{"".join(counted)}</span>' if counted else MISSING
+
+
+def swatch(look: Look | None) -> str:
+    """A short piece of a series' line; without a look, of the reference's."""
+    colour = "var(--reference)" if look is None else f"var(--series-{look.colour})"
+    dashes = (5, 4) if look is None else look.dashes
+    dash = f' stroke-dasharray="{" ".join(map(str, dashes))}"' if dashes else ""
+    return (
+        '<svg class="swatch" viewBox="0 0 26 10" aria-hidden="true">'
+        f'<line x1="0" y1="5" x2="26" y2="5" stroke="{colour}"{dash}/></svg>'
+    )
+
+
+def facts(pairs: Mapping[str, Any]) -> str:
+    """Names and values in a row."""
+    items = [
+        f"<div><dt>{text(name)}</dt><dd>{text(_flat(value))}</dd></div>"
+        for name, value in pairs.items()
+        if value is not None
+    ]
+    return f'<dl class="facts">{"".join(items)}</dl>' if items else ""
+
+
+def table(item: Table, id: str) -> str:
+    """A table that sorts by a click on a header; a column of numbers is set to the right."""
+    places = range(len(item.columns))
+    columns = [[row[place] for row in item.rows] for place in places]
+    numeric = [_is_numeric(cells) for cells in columns]
+    shown = [
+        column(cells) if right else [_cell(cell) for cell in cells]
+        for cells, right in zip(columns, numeric, strict=True)
+    ]
+    heads = [
+        f'<th scope="col"{_right(right)}><button type="button">{inline(name)}</button></th>'
+        for name, right in zip(item.columns, numeric, strict=True)
+    ]
+    rows = []
+    for index, row in enumerate(item.rows):
+        cells = []
+        for place in places:
+            kind, scope = ("td", "") if place else ("th", ' scope="row"')
+            key = f' data-sort="{text(_sort_key(row[place]))}"'
+            words = inline(shown[place][index])
+            cells.append(f"<{kind}{scope}{_right(numeric[place])}{key}>{words}</{kind}>")
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    return (
+        f'<div class="block" id="{id}"><h3 id="{id}-title">{inline(item.title)}</h3>'
+        f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{id}-title">'
+        f'<table class="sortable"><thead><tr>{"".join(heads)}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+        f"{prose(item.caption, 'muted small')}</div>"
+    )
+
+
+def claim_list(outcome: Outcome, id: str) -> str:
+    """An experiment's claims: verdict, statement, where it stands, the numbers."""
+    items = [
+        f'<li id="{anchor(id, "claim", claim.id)}"><div>{badge(claim.verdict)}</div><div>'
+        f"<p>{inline(claim.statement)}</p>"
+        f'<p class="muted small">{inline(claim.where)}</p>'
+        f'<p class="small">Measured: {inline(claim.numbers)}</p></div></li>'
+        for claim in outcome.claims
+    ]
+    if not items:
+        return ""
+    return f'<div class="block"><h3>Claims</h3><ul class="claims">{"".join(items)}</ul></div>'
+
+
+def _plural(verdict: str, count: int) -> str:
+    return {"holds": "hold", "fails": "fail"}.get(verdict, verdict) if count != 1 else verdict
+
+
+def _flat(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_flat(part)}" for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_flat(part) for part in value)
+    return str(value)
+
+
+def _is_numeric(cells: list[Any]) -> bool:
+    known = [cell for cell in cells if cell is not None]
+    return bool(known) and all(
+        isinstance(cell, int | float) and not isinstance(cell, bool) for cell in known
+    )
+
+
+def _cell(value: Any) -> str:
+    """A cell of a column that is not all numbers."""
+    if value is None or value == "":
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return column([value])[0] if isinstance(value, int | float) else str(value)
+
+
+def _sort_key(value: Any) -> str:
+    """What the page sorts by: the number, or the one a text begins with, or the text."""
+    if value is None or value in ("", MISSING):
+        return ""
+    if isinstance(value, bool) or not isinstance(value, str):
+        return str(value)
+    found = _LEADING_NUMBER.match(value)
+    return found[1].replace(",", "").replace("−", "-") if found else value
+
+
+def _right(numeric: bool) -> str:
+    return ' class="num"' if numeric else ""

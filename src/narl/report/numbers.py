@@ -1,0 +1,49 @@
+"""Numbers as people read them: four digits, thousands set apart, a true minus sign."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+DIGITS = 4
+MISSING = "–"
+
+
+def plain(value: float | None) -> str:
+    """One number on its own."""
+    if value is None or not math.isfinite(value):
+        return MISSING
+    if isinstance(value, int):
+        return _signed(f"{value:,}")
+    if value != 0 and not 1e-4 <= abs(value) < 1e7:
+        mantissa, exponent = f"{value:.{DIGITS - 1}e}".split("e")
+        return _signed(f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}")
+    return _signed(f"{value:,.{_decimals(value)}f}")
+
+
+def column(values: Sequence[float | None]) -> list[str]:
+    """Numbers under each other, with as many decimals as the one that needs most."""
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    whole = all(isinstance(value, int) for value in known)
+    wide = any(value != 0 and not 1e-4 <= abs(value) < 1e7 for value in known)
+    decimals = max((_decimals(value) for value in known), default=0)
+    if whole or wide or decimals > DIGITS:
+        return [plain(value) for value in values]
+    return [
+        _signed(f"{value:,.{decimals}f}") if value is not None and math.isfinite(value) else MISSING
+        for value in values
+    ]
+
+
+def _decimals(value: float) -> int:
+    """Decimals that show the value to four digits, less the zeros at the end."""
+    if value == 0:
+        return 0
+    places = max(0, DIGITS - 1 - math.floor(math.log10(abs(value))))
+    _, _, decimals = f"{value:.{places}f}".partition(".")
+    return len(decimals.rstrip("0"))
+
+
+def _signed(text: str) -> str:
+    negative = text.startswith("-") and any(digit in text for digit in "123456789")
+    return ("−" if negative else "") + text.removeprefix("-").replace("e-", "e−")

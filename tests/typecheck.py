@@ -1,0 +1,47 @@
+"""Checks shape annotations with beartype; the plain types are mypy's.
+
+Plain types stay unchecked because many tests hand over wrong ones, to see how they are refused.
+"""
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jaxtyping
+import numpy as np
+from beartype import BeartypeConf, beartype
+
+_checked = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int is a float, as for mypy
+
+
+def has_shape(hint: Any) -> bool:
+    """Whether a jaxtyping annotation such as Float[Array, "S A"] occurs in the hint."""
+    if isinstance(hint, type) and issubclass(hint, jaxtyping.AbstractArray):
+        return True
+    return any(has_shape(part) for part in typing.get_args(hint))
+
+
+def check_shapes(function: Callable) -> Callable:
+    """A type checker for `jaxtyping.install_import_hook`."""
+    shaped = {name: hint for name, hint in function.__annotations__.items() if has_shape(hint)}
+    function.__annotations__ = dict.fromkeys(function.__annotations__, Any) | shaped
+    checked = _checked(function)
+    return _unless_placeholders(checked, shaped) if function.__name__ == "__init__" else checked
+
+
+def _unless_placeholders(init: Callable, fields: dict[str, Any]) -> Callable:
+    """JAX also builds pytrees that hold something else in place of arrays: those are let be."""
+    signature = inspect.signature(init)
+
+    @functools.wraps(init)
+    def init_of_arrays(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        leaves = [given[name] for name in fields if given.get(name) is not None]
+        if all(isinstance(leaf, jax.Array | np.ndarray) for leaf in leaves):
+            return init(*args, **kwargs)
+        return None
+
+    return init_of_arrays
