@@ -8,6 +8,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,14 @@ FLAGS = (
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )
+
+START = """
+import fcntl, os, sys
+pipes = [fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3]]
+for pipe, number in zip(pipes, (3, 4)):  # where Chromium looks for them
+    os.dup2(pipe, number)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 def find() -> str | None:
@@ -145,8 +154,8 @@ def chromium(program: str, folder: Path) -> Iterator[Tab]:
     """A browser with a fresh profile in the folder, ended with all its processes."""
     theirs_in, commands = os.pipe()
     answers, theirs_out = os.pipe()
-    line = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
-    command = ["sh", "-c", line, "sh", program, *FLAGS, f"--user-data-dir={folder / 'profile'}"]
+    start = [sys.executable, "-c", START, str(theirs_in), str(theirs_out)]
+    command = [*start, program, *FLAGS, f"--user-data-dir={folder / 'profile'}"]
     with (folder / "chromium.log").open("wb") as log:
         process = subprocess.Popen(
             command,

@@ -6,7 +6,6 @@ Commands, and tyro, NumPy and JAX with them, are imported when they are asked fo
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import importlib
 import os
@@ -69,8 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _interrupted(interrupt)
     except BrokenPipeError:
         # The reader has seen enough (`narl runs | head`), and the work is done by the time
-        # that its result is printed. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # that its result is printed.
         status = DONE
     except Exception as error:
         if debug:
@@ -78,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = WRONG_INPUT if isinstance(error, InputError) else FAILED
         hint = "" if debug or status == WRONG_INPUT else " (--debug shows where)"
         _say(f"{_line(error)}{hint}")
+    _drop_what_cannot_be_printed()
     return status
 
 
@@ -122,8 +121,10 @@ def _answering_interrupts() -> Iterator[None]:
 
     def dropped(args: sys.UnraisableHookArgs) -> None:
         if issubclass(args.exc_type, KeyboardInterrupt):
-            # Not from here, where it would be dropped as well.
-            threading.Timer(0.01, _thread.interrupt_main).start()
+            # From another thread, because here it would be dropped as well; and as a signal,
+            # because that ends a wait.
+            again = (threading.main_thread().ident, signal.SIGTERM)
+            threading.Timer(0.01, signal.pthread_kill, again).start()
         else:
             hook(args)
 
@@ -160,10 +161,9 @@ def _line(error: Exception) -> str:
 
 
 def _say(line: str) -> None:
-    try:
+    # If nobody is listening, the exit status says it as well.
+    with contextlib.suppress(OSError):
         print(f"narl: {line}", file=sys.stderr, flush=True)
-    except OSError:  # nobody is listening; the exit status says it as well
-        sys.stderr = _nowhere()
 
 
 def _prepare_streams() -> None:
@@ -173,6 +173,15 @@ def _prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
+
+
+def _drop_what_cannot_be_printed() -> None:
+    """What a closed pipe or a full disk refused; Python would try again, and complain, at exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _nowhere() -> IO[str]:

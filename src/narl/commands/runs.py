@@ -113,6 +113,7 @@ def summary(run: Run) -> dict[str, Any]:
         "env": run.config.get("env"),
         "episodes": run.metrics.get("episodes", run.config.get("episodes")),
         "seeds": run.config.get("seeds"),
+        "options": run.config.get("options"),
         "regret": run.metrics.get("regret"),
         "problems": list(run.problems),
     }
@@ -121,32 +122,64 @@ def summary(run: Run) -> dict[str, Any]:
 def _show_list(root: Path, kept: list[Run]) -> None:
     from rich.table import Table
 
-    from narl.commands.screen import stdout
+    from narl.commands.screen import PIPE_WIDTH, stdout
 
     console = stdout()
     if not kept:
         console.print(f"{root} holds no runs yet; such as `narl tabular narl-ucrl riverswim`")
         return
     table = Table(box=None, pad_edge=False)
-    table.add_column("run", overflow="fold")
-    table.add_column("when (UTC)")
+    table.add_column("run")
     for column in ("episodes", "seeds", "regret"):
         table.add_column(column, justify="right")
+    table.add_column("when (UTC)")
+    table.add_column("options that differ", overflow="fold")
+    differing = options_that_differ(kept)
+    rows = [(run.id, *_cells(run), differing[run.id]) for run in kept]
+    for row, run in zip(rows, kept, strict=True):
+        table.add_row(*row, style="red" if run.problems else "")
+    unlimited = console.options.update(width=PIPE_WIDTH)
+    if console.measure(table, options=unlimited).maximum <= console.width:
+        console.print(table)
+        return
+    for id_, episodes, seeds, regret, when, options in rows:
+        console.print(id_, style="bold", soft_wrap=True)
+        facts = (f"{episodes} episodes, {seeds} seeds, regret {regret}", when, options)
+        for fact in facts if seeds else (episodes, when):
+            if fact:
+                console.print(f"  {fact}")
+
+
+def _cells(run: Run) -> tuple[str, str, str, str]:
+    """Episodes, seeds, median regret and time of a run, as the list shows them."""
+    when = str(run.environment.get("time", ""))[:16].replace("T", " ")
+    if run.problems:
+        return "damaged", "", "", when
+    line = summary(run)
+    regret = (line["regret"] or {}).get("median")
+    return (
+        str(line["episodes"]),
+        str(len(line["seeds"] or ())),
+        "-" if regret is None else f"{regret:.2f}",
+        when,
+    )
+
+
+def options_that_differ(kept: Sequence[Run]) -> dict[str, str]:
+    """Of each run, the options that are not the same in all runs of its agent that are there."""
+    options = {run.id: dict(run.config.get("options") or {}) for run in kept}
+    values: dict[tuple[Any, str], set[str]] = {}
     for run in kept:
-        when = str(run.environment.get("time", ""))[:16].replace("T", " ")
-        if run.problems:
-            table.add_row(run.id, when, "damaged", "", "", style="red")
-            continue
-        line = summary(run)
-        regret = (line["regret"] or {}).get("median")
-        table.add_row(
-            run.id,
-            when,
-            str(line["episodes"] or ""),
-            str(len(line["seeds"] or ())),
-            "" if regret is None else f"{regret:.2f}",
+        for name, option in options[run.id].items():
+            values.setdefault((run.config.get("agent"), name), set()).add(repr(option))
+    return {
+        run.id: " ".join(
+            f"{name}={option}"
+            for name, option in options[run.id].items()
+            if len(values[run.config.get("agent"), name]) > 1 and option is not None
         )
-    console.print(table)
+        for run in kept
+    }
 
 
 def show_run(arguments: Sequence[str]) -> int:

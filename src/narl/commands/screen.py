@@ -83,12 +83,14 @@ class Bars:
         """A cell begins. Its bar has no length until the program is compiled."""
         self._begin, self._episodes = time.perf_counter(), episodes
         if self._progress is not None:
-            self._cell = self._progress.add_task(label, total=None)
+            self._cell = self._progress.add_task(f"{label} (compiling)", total=None)
 
     def advance(self, label: str, done: int) -> None:
         """Episodes of the cell that are done."""
         if self._progress is not None and self._cell is not None:
-            self._progress.update(self._cell, completed=done, total=self._episodes)
+            self._progress.update(
+                self._cell, completed=done, total=self._episodes, description=label
+            )
 
     def end(self, label: str, found: bool) -> None:
         """A cell ended, or its run was found."""

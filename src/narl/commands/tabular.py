@@ -73,6 +73,8 @@ class Tabular:
     """how the noised dynamics are treated [narl-ucrl]"""
     per_stage: Annotated[bool | None, either("per-stage")] = None
     """draw the dynamics noise afresh at every stage [narl-ucrl]"""
+    empty: Annotated[str | None, value("normal|one|none")] = None
+    """what a bootstrap member without data at (s,a) takes there [narl-ucrl]"""
     clip: Annotated[str | None, value("horizon|none")] = None
     """clip values to [0, H-h], or not [narl-ucrl, ucrl2, rlsvi]"""
     clip_reward: Annotated[bool | None, either("clip-reward")] = None

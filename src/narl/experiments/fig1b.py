@@ -111,8 +111,9 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
         title="Fig. 1(b): approximate against true values",
         scale=scale,
         command="",
-        about=f"RiverSwim (S = 6, H = 20) and the stochastic chain of size 10, {episodes} episodes, "
-        f"{num_seeds} seeds. The paper's caption says stochastic chain, its text RiverSwim.",
+        about=f"RiverSwim (S = 6, H = 20) and the stochastic chain of size 10, {episodes} "
+        f"episodes, {num_seeds} seeds. The paper's caption says stochastic chain, its text "
+        "RiverSwim.",
         charts=charts,
         tables=tables,
         claims=_claims(results),

@@ -91,8 +91,8 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
         bound = bound_at(row, num_steps[-1])
         interval = f"{growth.low:.2f} … {growth.high:.2f}"
         rows.append(
-            [label, row.bound, median, f"{q25:.4g} … {q75:.4g}", growth.exponent, interval]
-            + [median / bound]
+            [label, row.bound, median, f"{q25:.4g} … {q75:.4g}"]
+            + [growth.exponent, interval, median / bound]
         )
         lines.append(band(label, regret, log=True))
         claims.append(

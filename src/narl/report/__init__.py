@@ -11,6 +11,7 @@ from narl.errors import InputError
 from narl.experiments.outcome import Outcome
 from narl.report.figures import draw_figure, picture
 from narl.report.lines import check
+from narl.report.markup import anchor
 from narl.report.page import chart_id, compose, outcome_id
 from narl.report.palette import looks
 
@@ -45,13 +46,13 @@ def _check(outcomes: Sequence[Outcome], out: Path) -> None:
         raise InputError("report: no results found; run `narl reproduce` first")
     if out.is_dir():
         raise InputError(f"report: out: {out} is a folder; give a file, such as {out}/report.html")
-    sections = [outcome_id(outcome) for outcome in outcomes]
     charts = [chart_id(outcome, chart) for outcome in outcomes for chart in outcome.charts]
-    for kind, names in (("experiment", sections), ("chart", charts)):
-        for name in names:
-            if names.count(name) > 1:
-                raise InputError(f"report: two results are {kind} {name}; give each once")
+    _check_unique("two results are of experiment", [outcome_id(outcome) for outcome in outcomes])
+    _check_unique("two charts are named", charts)
     for outcome in outcomes:
+        within = f"experiment {outcome_id(outcome)} has two"
+        _check_unique(f"{within} tables", [anchor(item.id) for item in outcome.tables])
+        _check_unique(f"{within} claims", [anchor(item.id) for item in outcome.claims])
         for chart in outcome.charts:
             check(chart)
         for table in outcome.tables:
@@ -61,6 +62,12 @@ def _check(outcomes: Sequence[Outcome], out: Path) -> None:
                         f"report: table {table.id}, row {number}: {len(row)} cells; "
                         f"it must have {len(table.columns)}, as there are columns"
                     )
+
+
+def _check_unique(what: str, names: list[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"report: {what} {name}; each must be there once")
 
 
 def _write(path: Path, content: bytes) -> Path:

@@ -11,7 +11,7 @@ import numpy as np
 
 from narl.experiments.outcome import Axis, Chart
 from narl.report.lines import Line, lines
-from narl.report.numbers import plain
+from narl.report.numerals import plain
 from narl.report.palette import Look
 
 MOST_POINTS = 200
@@ -52,7 +52,7 @@ def reference(chart: Chart) -> float | None:
     level = chart.reference
     if level is None or not math.isfinite(level) or (chart.y_axis == "log" and level <= 0):
         return None
-    return level
+    return float(level)
 
 
 def _end(line: Line) -> str:
@@ -152,7 +152,7 @@ def _scale(axis: Axis, channel: str, dotted: bool) -> alt.Scale:
 def _axis(axis: Axis, channel: str, values: Sequence[np.ndarray]) -> alt.Axis:
     """Few and round ticks at any zoom; Vega's own are too many on a logarithmic axis."""
     flat = np.concatenate(values)
-    if axis == "linear" or (axis == "symlog" and np.nanmax(np.abs(flat)) < 2):
+    if axis == "linear" or (axis == "symlog" and not symlog_ticks(flat)):
         return alt.Axis(tickCount=NUM_TICKS)
     low, high, size = f"domain('{channel}')[0]", f"domain('{channel}')[1]", "abs(datum.value)"
     digit = f"round({size} / pow(10, floor(log({size}) / LN10 + 1e-9)))"
@@ -176,9 +176,14 @@ def _axis(axis: Axis, channel: str, values: Sequence[np.ndarray]) -> alt.Axis:
 
 
 def symlog_ticks(values: np.ndarray, digits: Sequence[int] = (1,)) -> list[float]:
-    """Zero and the powers of ten (times the digits), both ways, as far as the values go."""
+    """Zero and the powers of ten (times the digits), both ways, as far as the values go.
+
+    None for values that lie so close that even ticks suit them better.
+    """
     known = values[np.isfinite(values)]
     top, bottom = float(known.max(initial=0)), float(-known.min(initial=0))
+    if max(top, bottom) < 2 or (known.min() * known.max() > 0 and np.ptp(np.log(abs(known))) < 3):
+        return []
     ticks = [float(digit * 10**power) for power in range(13) for digit in digits]
     below = [-tick for tick in reversed(ticks) if tick <= bottom]
     return [*below, 0.0, *(tick for tick in ticks if tick <= top)]

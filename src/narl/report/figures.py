@@ -23,7 +23,7 @@ from matplotlib.ticker import (
 from narl.experiments.outcome import Axis, Chart
 from narl.report.charts import reference, symlog_ticks
 from narl.report.lines import Line, check, lines
-from narl.report.numbers import plain
+from narl.report.numerals import plain
 from narl.report.palette import COLOURS, Look, looks
 
 MOST_POINTS = 2000
@@ -128,8 +128,9 @@ def _scale(axes: Axes, name: str, kind: Axis, values: np.ndarray) -> None:
     elif kind == "log":
         axis.set_major_locator(_log_ticks(values[np.isfinite(values)]))
         axis.set_minor_locator(NullLocator())
-    elif np.nanmax(np.abs(values)) >= 2:
-        axis.set_major_locator(FixedLocator(symlog_ticks(values)))
+    else:
+        ticks = symlog_ticks(values) or MaxNLocator(6).tick_values(*axis.get_view_interval())
+        axis.set_major_locator(FixedLocator(list(ticks)))
         axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: plain(float(value))))
 

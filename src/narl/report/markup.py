@@ -6,10 +6,11 @@ import html
 import json
 import re
 from collections.abc import Iterable, Mapping
+from numbers import Real
 from typing import Any
 
 from narl.experiments.outcome import Claim, Outcome, Table
-from narl.report.numbers import MISSING, column
+from narl.report.numerals import MISSING, column
 from narl.report.palette import Look
 
 MARKS = {"holds": "✓", "fails": "✗", "undecided": "?"}
@@ -144,7 +145,7 @@ def _flat(value: Any) -> str:
 def _is_numeric(cells: list[Any]) -> bool:
     known = [cell for cell in cells if cell is not None]
     return bool(known) and all(
-        isinstance(cell, int | float) and not isinstance(cell, bool) for cell in known
+        isinstance(cell, Real) and not isinstance(cell, bool) for cell in known
     )
 
 
@@ -154,7 +155,7 @@ def _cell(value: Any) -> str:
         return MISSING
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return column([value])[0] if isinstance(value, int | float) else str(value)
+    return column([value])[0] if _is_numeric([value]) else str(value)
 
 
 def _sort_key(value: Any) -> str:

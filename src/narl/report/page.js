@@ -26,7 +26,7 @@
     title: { color: "var(--muted)", fontSize: 12, fontWeight: "normal", offset: 10, aria: false },
   };
 
-  // Numbers as narl.report.numbers writes them.
+  // Numbers as narl.report.numerals writes them.
   const number = (value) => {
     if (value === null || value === undefined) return "–";
     const size = Math.abs(value);

@@ -28,7 +28,7 @@ from narl.report.markup import (
     tally,
     text,
 )
-from narl.report.numbers import plain
+from narl.report.numerals import plain
 from narl.report.palette import COLOURS, Look, looks
 
 TITLE = "Towards Tractable Optimism in Model‑Based Reinforcement Learning"

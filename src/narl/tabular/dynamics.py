@@ -46,10 +46,8 @@ def slot_values(v: Float[Array, " S"], successors: Int[Array, "S A B"] | None) -
 def expect(p: Dynamics, v: Float[Array, " S"]) -> Float[Array, "*M S A"]:
     """E_{s' ~ P(s,a)}[v(s')] for every pair (and every member)."""
     if p.successors is None:
-        stored = p.prob @ v
-    else:
-        stored = (p.prob * slot_values(v, p.successors)).sum(-1)
-    return stored + p.spread * v.mean()
+        return p.prob @ v + p.spread * v.mean()
+    return (p.prob * slot_values(v, p.successors)).sum(-1) + p.spread * v.mean()
 
 
 def dense(p: Dynamics, num_states: int) -> Float[Array, "*M S A S"]:

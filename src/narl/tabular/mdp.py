@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from numpy.typing import ArrayLike
 
 from narl.errors import InputError
@@ -152,7 +152,7 @@ def solve(mdp: TabularMDP) -> Solution:
     return Solution(q_star, v_star, gap, float(mdp.p0 @ v_star[0]))
 
 
-def evaluate(mdp: TabularMDP, policy: Int[Array, "H S"]) -> Float[Array, "H+1 S"]:
+def evaluate(mdp: TabularMDP, policy: Num[Array, "H S"]) -> Float[Array, "H+1 S"]:
     """V^h(π)[s] of a deterministic per-step policy, exactly."""
     policy = np.asarray(policy)
     if policy.shape != (mdp.horizon, mdp.num_states):
@@ -172,7 +172,7 @@ def evaluate(mdp: TabularMDP, policy: Int[Array, "H S"]) -> Float[Array, "H+1 S"
     return v
 
 
-def policy_value(mdp: TabularMDP, policy: Int[Array, "H S"]) -> float:
+def policy_value(mdp: TabularMDP, policy: Num[Array, "H S"]) -> float:
     """V(π) = E_{s ~ P_0} V^0(π)[s]."""
     return float(mdp.p0 @ evaluate(mdp, policy)[0])
 

@@ -153,9 +153,9 @@ def optimistic_expectation(
 ) -> Float[Array, "S A"]:
     """max ⟨p̃, v⟩ over ‖p̃ − p‖₁ ≤ width from stored successors alone, without the full rows.
 
-    A row holds either its slots or, without data, a uniform spread. Both lose the mass that the
-    best state gains, worst states first: slots by comparing them with each other, the spread by
-    reading the running sum of the sorted values.
+    The mass that the best state gains is taken from the worst states: from a slot what is left to
+    take after all mass on lower values, from the spread the rest, by the running sum of the
+    sorted values.
     """
     assert p.successors is not None
     num_states = v.shape[0]
@@ -166,15 +166,18 @@ def optimistic_expectation(
     index = jnp.arange(p.prob.shape[-1])
     this, other = values[..., :, None], values[..., None, :]
     earlier = (other < this) | ((other == this) & (index < index[:, None]))
-    before = (p.prob[..., None, :] * earlier).sum(-1)
-    kept = p.prob - jnp.clip(moved[..., None] - before, 0.0, p.prob)
-    slots = (kept * values).sum(-1)
     ascending = jnp.sort(v)
+    num_lower = jnp.searchsorted(ascending, v).astype(v.dtype)
+    per_state = p.spread / num_states
+    before = (p.prob[..., None, :] * earlier).sum(-1)
+    before = before + per_state[..., None] * slot_values(num_lower, p.successors)
+    taken = jnp.clip(moved[..., None] - before, 0.0, p.prob)
+    slots = ((p.prob - taken) * values).sum(-1)
+    position = (moved - taken.sum(-1)) / jnp.where(per_state > 0, per_state, 1.0)
+    whole = jnp.clip(position.astype(jnp.int32), 0, num_states - 1)
     running = jnp.cumsum(ascending) - ascending
-    position = moved * num_states
-    whole = jnp.minimum(position.astype(jnp.int32), num_states - 1)
-    lost = (running[whole] + (position - whole) * ascending[whole]) / num_states
-    return jnp.where(p.spread > 0, v.mean() - lost, slots) + moved * v[best]
+    lost = per_state * (running[whole] + (position - whole) * ascending[whole])
+    return slots + p.spread * v.mean() - lost + moved * v[best]
 
 
 @implements("app:e-ucrl2")

@@ -86,7 +86,9 @@ def sample_dynamics(
         for b in range(problem.num_slots):
             here = problem.successors[..., b, None] == jnp.arange(problem.num_states)
             weights = jnp.where(here, slots[..., b, None], weights)
-    return weights / weights.sum(-1, keepdims=True)
+    # As a product, because XLA orders a plain sum by the number of seeds, and then the same seed
+    # draws other last bits alone than among others.
+    return weights / (weights @ jnp.ones(problem.num_states))[..., None]
 
 
 def sample_rewards(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Integral
 
 DIGITS = 4
 MISSING = "–"
@@ -13,7 +14,7 @@ def plain(value: float | None) -> str:
     """One number on its own."""
     if value is None or not math.isfinite(value):
         return MISSING
-    if isinstance(value, int):
+    if isinstance(value, Integral):
         return _signed(f"{value:,}")
     if value != 0 and not 1e-4 <= abs(value) < 1e7:
         mantissa, exponent = f"{value:.{DIGITS - 1}e}".split("e")
@@ -24,7 +25,7 @@ def plain(value: float | None) -> str:
 def column(values: Sequence[float | None]) -> list[str]:
     """Numbers under each other, with as many decimals as the one that needs most."""
     known = [value for value in values if value is not None and math.isfinite(value)]
-    whole = all(isinstance(value, int) for value in known)
+    whole = all(isinstance(value, Integral) for value in known)
     wide = any(value != 0 and not 1e-4 <= abs(value) < 1e7 for value in known)
     decimals = max((_decimals(value) for value in known), default=0)
     if whole or wide or decimals > DIGITS:

@@ -1,0 +1,237 @@
+"""The command line when the world is against it: signals, closed pipes, full disks, bad caches."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from narl import cli, compilation
+from narl.commands.interruptible import Interrupted, interruptible
+from narl.commands.screen import Bars, note
+
+SOURCE = Path(__file__).resolve().parent.parent.parent / "src"
+NARL = [sys.executable, "-m", "narl"]
+LINE = b"narl: interrupted; finished runs are kept, the same command continues from there\n"
+
+
+def environment(home: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(SOURCE), "XDG_CACHE_HOME": str(home)}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_long_run_stops_at_once_and_leaves_nothing(tmp_path, number):
+    command = [*NARL, "tabular", "narl-ucrl", "deep-sea", "--size", "20", "--json"]
+    program = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=environment(tmp_path / "cache"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "cache").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(1.0)  # somewhere in the compiler or in the first episodes
+    program.send_signal(number)
+    out, errors = program.communicate(timeout=30)
+    assert (program.returncode, out, errors) == (3, b"", LINE)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_interrupt_does_not_wait_for_the_work():
+    release = threading.Event()
+    timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    begin = time.monotonic()
+    with pytest.raises(Interrupted):
+        interruptible(lambda: release.wait(20))
+    assert time.monotonic() - begin < 10
+    release.set()
+
+
+def test_work_gives_its_result_or_its_error():
+    assert interruptible(lambda: 3) == 3
+    with pytest.raises(ZeroDivisionError):
+        interruptible(lambda: 1 // 0)
+
+
+def test_an_interrupt_in_a_callback_of_the_garbage_collector_is_not_lost(monkeypatch, capsys):
+    sent: list[bool] = []
+
+    def callback(phase, info):
+        if not sent:
+            sent.append(True)
+            os.kill(os.getpid(), signal.SIGTERM)
+            for _ in range(1000):
+                pass
+
+    def command(given):
+        gc.callbacks.append(callback)
+        try:
+            gc.collect()
+            time.sleep(20)
+        finally:
+            gc.callbacks.remove(callback)
+        return 0
+
+    fake = ModuleType("narl.commands.doctor")
+    fake.main = command
+    monkeypatch.setitem(sys.modules, "narl.commands.doctor", fake)
+    before = signal.getsignal(signal.SIGTERM), sys.unraisablehook
+    begin = time.monotonic()
+    assert cli.main(["doctor"]) == 3
+    assert time.monotonic() - begin < 10
+    assert capsys.readouterr().err.encode() == LINE
+    assert (signal.getsignal(signal.SIGTERM), sys.unraisablehook) == before
+
+
+def test_a_reader_that_has_seen_enough_ends_it_quietly(tmp_path):
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = subprocess.run(
+            [*NARL, "--help"], env=environment(tmp_path), stdout=write, stderr=subprocess.PIPE
+        )
+    finally:
+        os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_a_full_disk_under_stdout_is_one_line(tmp_path):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*NARL, "--help"], env=environment(tmp_path), stdout=full, stderr=subprocess.PIPE
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"narl: No space left on device (--debug shows where)\n"
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([*NARL, "tabulr"], env=environment(tmp_path), stderr=full)
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams_do_no_harm(tmp_path, closed):
+    shell = f'exec "$0" -m narl "$@" {closed}'
+    arguments = ["sh", "-c", shell, sys.executable]
+    for given, status in ((["runs"], 0), (["tabulr"], 2)):
+        done = subprocess.run(
+            [*arguments, *given], cwd=tmp_path, env=environment(tmp_path), capture_output=True
+        )
+        assert done.returncode == status
+        assert b"Traceback" not in done.stderr
+
+
+def test_a_terminal_without_the_letters_shows_others(tmp_path):
+    done = subprocess.run(
+        [*NARL, "report", "--help"],
+        env={**environment(tmp_path), "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.isascii()
+    assert b"--results DIR" in done.stdout
+    assert done.stderr == b""
+
+
+def test_notes_and_bars_go_on_when_nobody_reads_them(monkeypatch):
+    class Closed:
+        def write(self, text):
+            raise BrokenPipeError
+
+        def flush(self):
+            raise BrokenPipeError
+
+        def isatty(self):
+            return False
+
+    monkeypatch.setattr(sys, "stderr", Closed())
+    note("nobody hears this")
+    with Bars("fig1a", 1) as bars:
+        bars.begin("cell", 10)
+        bars.advance("cell", 5)
+        bars.end("cell", found=False)
+    assert bars._num_done == 1
+
+
+def test_bars_in_a_terminal(monkeypatch):
+    """They move with the episodes, on stderr, and are gone at the end."""
+    pty = pytest.importorskip("pty")
+    leader, follower = pty.openpty()
+    with os.fdopen(follower, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        monkeypatch.setenv("TERM", "xterm")
+        with Bars("fig1a", 2) as bars:
+            bars.begin("cell", 10)
+            bars.advance("cell", 5)
+            bars._progress.refresh()
+            bars.end("cell", found=False)
+            bars._progress.refresh()
+    shown = os.read(leader, 65536).decode()
+    os.close(leader)
+    assert "5/10" in shown
+    assert "1/2" in shown
+
+
+# --- the cache of compiled programs -----------------------------------------------------------
+
+COMPILE = """
+import jax, jax.numpy as jnp
+from narl.compilation import enable_cache
+print(enable_cache())
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+print(jax.jit(lambda x: jnp.sin(x) + 1)(0.0))
+"""
+
+
+def compile_once(home: Path, **more: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-W", "default", "-c", COMPILE],
+        env={**environment(home), **more},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_compiled_programs_are_kept_and_a_damaged_one_is_compiled_again(tmp_path):
+    folder, value = compile_once(tmp_path)
+    assert Path(folder).parent == tmp_path / "narl" / "jax"
+    assert value == "1.0"
+    entries = list(Path(folder).glob("*-cache"))
+    assert entries
+    for entry in entries:
+        entry.write_bytes(entry.read_bytes()[:20])
+    assert compile_once(tmp_path) == [folder, "1.0"]
+
+
+def test_the_users_own_cache_is_left_alone(tmp_path):
+    own = str(tmp_path / "own")
+    assert compile_once(tmp_path / "other", JAX_COMPILATION_CACHE_DIR=own)[0] == own
+    assert not (tmp_path / "other").exists()
+
+
+def test_without_a_place_the_cache_is_off(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert compilation.enable_cache() is None
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    assert compilation.enable_cache() is None
+
+
+def test_each_kind_of_processor_has_its_own_cache(monkeypatch):
+    here = compilation.cache_folder()
+    monkeypatch.setattr(Path, "read_text", lambda path, **how: "flags : sse2 avx512\n")
+    assert compilation.cache_folder() != here
+    assert compilation.cache_folder().parent == here.parent

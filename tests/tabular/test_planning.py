@@ -1,0 +1,352 @@
+"""Planners against loops in NumPy, a linear program, and their promise to write to no input."""
+
+import functools
+
+import brute
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import brentq, linprog
+
+from narl.tabular.dynamics import Dynamics
+from narl.tabular.noise import Noise, Reveal, plain, simplex
+from narl.tabular.planning import (
+    extended_value_iteration,
+    most_optimistic,
+    naevi,
+    navi,
+    steps_to_go,
+    value_iteration,
+)
+
+SEEDS = range(4)
+"""Instances of each shape; they share one compiled program."""
+
+
+CLIPPED = [(shape, "none") for shape in brute.SHAPES] + [((5, 2, 4), "horizon")]
+
+
+def f32(x):
+    return jnp.asarray(x, jnp.float32)
+
+
+def assert_plan(plan, expected):
+    q, value = expected
+    scale = max(1.0, np.abs(q).max())
+    assert plan.q.shape == q.shape
+    np.testing.assert_allclose(plan.q, q, rtol=0, atol=2e-5 * scale)
+    np.testing.assert_allclose(plan.value, value, rtol=0, atol=2e-5 * scale)
+
+
+def beliefs(seed, shape):
+    """A sparse kernel as a dense table and in slots, rewards, and P_0."""
+    num_states, num_actions, _ = shape
+    rng = np.random.default_rng((seed, *shape))
+    p = brute.random_kernel(rng, num_states, num_actions, max(1, num_states // 3))
+    # Rows without data are uniform: in slots they are all spread.
+    unseen = rng.random((num_states, num_actions)) < 0.2
+    dense = np.where(unseen[..., None], 1 / num_states, p)
+    successors, prob = brute.slots_of(p)
+    prob[unseen] = 0
+    slots = Dynamics(f32(prob), f32(unseen), jnp.asarray(successors))
+    r = brute.random_rewards(rng, num_states, num_actions)
+    p0 = rng.dirichlet(np.ones(num_states))
+    return rng, dense, slots, r, p0
+
+
+def jitted(planner, **static):
+    """One program per planner and shape; ``horizon`` is static."""
+    return jax.jit(functools.partial(planner, **static), static_argnames="horizon")
+
+
+@pytest.mark.parametrize(("shape", "clip"), CLIPPED)
+def test_value_iteration(shape, clip):
+    plan = jitted(value_iteration, clip=clip)
+    for seed in SEEDS:
+        _, dense, slots, r, p0 = beliefs(seed, shape)
+        expected = brute.value_iteration(dense, r, p0, shape[2], clip)
+        for p in (f32(dense), slots):
+            assert_plan(plan(p, f32(r), f32(p0), horizon=shape[2]), expected)
+
+
+def projected(row):
+    """The nearest distribution: max(x − τ, 0) with τ from bisection."""
+    tau = brentq(lambda t: np.maximum(row - t, 0).sum() - 1, row.min() - 1, row.max(), xtol=1e-14)
+    return np.maximum(row - tau, 0)
+
+
+def treated(xi, p, measure):
+    """ξ as the measure makes it."""
+    if measure == "centred":
+        return xi - xi.mean(-1, keepdims=True)
+    if measure == "simplex":
+        return np.apply_along_axis(projected, -1, p + xi) - p
+    return xi
+
+
+@functools.partial(jax.jit, static_argnames=("measure", "horizon", "clip", "clip_reward"))
+def naevi_from_tables(p, r, xi_r, xi_p, p0, measure, horizon, clip, clip_reward):
+    if measure == "simplex":
+        dynamics = simplex(xi_p, Dynamics(p, jnp.zeros(r.shape)))
+    else:
+        dynamics = plain(xi_p, measure)
+    noise = Noise(xi_r, dynamics)
+    return naevi(p, r, noise, p0, horizon, clip=clip, clip_reward=clip_reward)
+
+
+@pytest.mark.parametrize("measure", ["signed", "centred", "simplex"])
+@pytest.mark.parametrize(
+    ("shape", "clip", "clip_reward"),
+    [
+        ((3, 1, 8), "horizon", True),
+        ((5, 2, 4), "horizon", True),
+        ((5, 2, 4), "none", False),
+        ((12, 4, 8), "none", False),
+    ],
+)
+def test_naevi(measure, shape, clip, clip_reward):
+    num_states, num_actions, horizon = shape
+    for seed in SEEDS:
+        rng, p, _, r, p0 = beliefs(seed, shape)
+        xi_r = rng.normal(size=(3, num_states, num_actions))
+        xi_p = 0.3 * rng.normal(size=(2, num_states, num_actions, num_states))
+        args = map(f32, (p, r, xi_r, xi_p, p0))
+        plan = naevi_from_tables(*args, measure, horizon, clip, clip_reward)
+        xi = treated(xi_p, p, measure)
+        assert_plan(plan, brute.naevi(p, r, xi_r, xi, p0, horizon, clip, clip_reward))
+
+
+@pytest.mark.parametrize(("clip", "clip_reward"), [("horizon", False), ("none", True)])
+def test_naevi_clips_value_and_reward_apart(clip, clip_reward):
+    shape = (5, 2, 4)
+    rng, p, _, r, p0 = beliefs(0, shape)
+    xi_r, xi_p = rng.normal(size=(3, 5, 2)), rng.normal(size=(2, 5, 2, 5))
+    args = map(f32, (p, r, xi_r, xi_p, p0))
+    plan = naevi_from_tables(*args, "signed", 4, clip, clip_reward)
+    assert_plan(plan, brute.naevi(p, r, xi_r, xi_p, p0, 4, clip, clip_reward))
+
+
+def test_naevi_without_dynamics_noise_is_value_iteration_with_the_noisy_reward():
+    shape = (8, 4, 3)
+    rng, p, slots, r, p0 = beliefs(1, shape)
+    xi_r = rng.normal(size=(3, 8, 4))
+    expected = brute.value_iteration(p, r + xi_r.max(0), p0, 3)
+    for table in (f32(p), slots):
+        noise = Noise(f32(xi_r), None)
+        plan = naevi(table, f32(r), noise, f32(p0), 3, clip="none", clip_reward=False)
+        assert_plan(plan, expected)
+
+
+def test_naevi_reveals_each_stages_own_noise():
+    shape = (5, 2, 4)
+    rng, p, slots, r, p0 = beliefs(2, shape)
+    xi_r, xi_p = rng.normal(size=(3, 5, 2)), rng.normal(size=(4, 2, 5, 2, 5))
+    expected = brute.naevi(p, r, xi_r, xi_p, p0, 4)
+    tables = f32(xi_p)
+
+    def inner(count, h, v):
+        return tables[h] @ v, count + 1
+
+    for table in (f32(p), slots):
+        assert_plan(naevi(table, f32(r), Noise(f32(xi_r), Reveal(0, inner)), f32(p0), 4), expected)
+
+
+def test_naevi_by_hand():
+    # Two states, one action; state 1 pays .5 and both states stay where they are.
+    p = np.array([[[1.0, 0]], [[0, 1.0]]])
+    r = np.array([[0.0], [0.5]])
+    xi_r = np.array([[[0.1], [-0.2]], [[-1.0], [0.2]]])
+    xi_p = np.array([[[[0.0, 1.0]], [[0.0, 0.0]]], [[[2.0, 0.0]], [[0.0, -3.0]]]])
+    plan = naevi(p, r, Noise(xi_r, xi_p), np.array([1.0, 0]), 2)
+    # h=1: r̃ = (.1, .7). h=0: A is separate from B; B(0) = max(⟨(0,1),V⟩, ⟨(2,0),V⟩) = max(.7, .2)
+    # and B(1) = max(0, −3·.7) = 0.
+    np.testing.assert_allclose(plan.q[:, :, 0], [[0.1 + 0.1 + 0.7, 0.7 + 0.7], [0.1, 0.7]], 1e-6)
+    assert plan.value == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("shape", brute.SHAPES)
+def test_navi(shape):
+    num_states, num_actions, horizon = shape
+    plan = jitted(navi)
+    capped = 0
+    for seed in SEEDS:
+        rng, dense, slots, r, p0 = beliefs(seed, shape)
+        r_tilde = r + rng.normal(size=r.shape)
+        q_prev = rng.uniform(0, horizon, (horizon, num_states, num_actions))
+        expected = brute.navi(dense, r_tilde, q_prev, p0, horizon)
+        capped += (expected[0] == q_prev).sum()
+        for p in (f32(dense), slots):
+            args = map(f32, (r_tilde, q_prev, p0))
+            assert_plan(plan(p, *args, horizon=horizon), expected)
+    assert capped > 0 or horizon == 1  # the running minimum had something to do
+
+
+def test_navi_with_steps_to_go_has_no_running_minimum():
+    shape = (5, 2, 4)
+    _, dense, _, r, p0 = beliefs(5, shape)
+    ladder = steps_to_go(4, 5, 2)
+    np.testing.assert_array_equal(ladder[:, 3, 1], [4, 3, 2, 1])
+    plan = navi(f32(dense), f32(r + 0.5), ladder, f32(p0), 4)
+    expected = brute.navi(dense, r + 0.5, np.full((4, 5, 2), np.inf), p0, 4)
+    assert_plan(plan, expected)
+    assert (expected[0] == ladder).any()  # the cap H−h binds somewhere
+
+
+def widths(rng, shape):
+    r_width = rng.uniform(0, 0.5, shape[:2])
+    p_width = rng.choice([0.0, 0.05, 0.5, 1.5, 5.0], shape[:2])
+    return r_width, p_width
+
+
+@pytest.mark.parametrize(("shape", "clip"), CLIPPED)
+def test_extended_value_iteration(shape, clip):
+    plan = jitted(extended_value_iteration, clip=clip)
+    for seed in SEEDS:
+        rng, dense, slots, r, p0 = beliefs(seed, shape)
+        r_width, p_width = widths(rng, shape)
+        args = r, r_width, p_width, p0
+        expected = brute.extended_value_iteration(dense, *args, shape[2], clip)
+        for p in (f32(dense), slots):
+            assert_plan(plan(p, *map(f32, args), horizon=shape[2]), expected)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_extended_value_iteration_where_slots_and_spread_mix(tied):
+    """As with a Dirichlet prior: every row has stored successors and a share for all states."""
+    shape = (12, 2, 4)
+    rng, _, _, r, p0 = beliefs(3, shape)
+    p = brute.random_kernel(rng, 12, 2, 3)
+    successors, prob = brute.slots_of(p)
+    share = rng.uniform(0.1, 0.9, (12, 2))
+    slots = Dynamics(f32(prob * (1 - share[..., None])), f32(share), jnp.asarray(successors))
+    dense = p * (1 - share[..., None]) + share[..., None] / 12
+    r_width, p_width = widths(rng, shape)
+    args = (np.round(r), 0 * r_width, p_width, p0) if tied else (r, r_width, p_width, p0)
+    for compounding, reference in (
+        (False, brute.extended_value_iteration),
+        (True, brute.compounding_value_iteration),
+    ):
+        plan = extended_value_iteration(slots, *map(f32, args), 4, compounding=compounding)
+        assert_plan(plan, reference(dense, *args, 4))
+
+
+@pytest.mark.parametrize("shape", brute.SHAPES)
+def test_the_compounding_variant(shape):
+    plan = jitted(extended_value_iteration, compounding=True)
+    differs = False
+    for seed in SEEDS:
+        rng, dense, slots, r, p0 = beliefs(seed, shape)
+        r_width, p_width = widths(rng, shape)
+        args = r, r_width, p_width, p0
+        expected = brute.compounding_value_iteration(dense, *args, shape[2])
+        for p in (f32(dense), slots):
+            assert_plan(plan(p, *map(f32, args), horizon=shape[2]), expected)
+        correct = brute.extended_value_iteration(dense, *args, shape[2])
+        differs = differs or not np.allclose(expected[0], correct[0])
+    assert differs or shape[0] == 1 or shape[2] < 3
+
+
+def test_compounding_keeps_the_slack_of_earlier_backups():
+    # At h=1 all values are 0, so the last state counts as best and gains .2 (width .4).
+    # At h=0 the best state is 0: with a copy the row becomes (.7, .3), without (.5, .5).
+    p = np.array([[[0.5, 0.5]], [[0.5, 0.5]]])
+    r, zero, width = np.array([[1.0], [0.0]]), np.zeros((2, 1)), np.full((2, 1), 0.4)
+    p0 = np.array([1.0, 0.0])
+    correct = extended_value_iteration(p, r, zero, width, p0, 2)
+    slipped = extended_value_iteration(p, r, zero, width, p0, 2, compounding=True)
+    np.testing.assert_allclose(correct.q[0, :, 0], [1.7, 0.7], rtol=1e-6)
+    np.testing.assert_allclose(slipped.q[0, :, 0], [1.5, 0.5], rtol=1e-6)
+
+
+def test_compounding_leaves_a_row_alone_when_the_slack_overflows_the_state_it_raises():
+    # All values tie at h=1 and the last state is raised: .8 + .3 > 1, so P̂ stays (.2, .8).
+    # Looking at the first state instead (.2 + .3 ≤ 1) would write (0, 1) into P̂.
+    p = np.array([[[0.2, 0.8]], [[0.2, 0.8]]])
+    r, zero, width = np.array([[1.0], [0.0]]), np.zeros((2, 1)), np.full((2, 1), 0.6)
+    plan = extended_value_iteration(p, r, zero, width, np.array([1.0, 0.0]), 2, compounding=True)
+    np.testing.assert_allclose(plan.q[0, :, 0], [1.5, 0.5], rtol=1e-6)
+
+
+def best_value(p, width, v):
+    """max ⟨p̃, v⟩ over distributions with ‖p̃ − p‖₁ ≤ width, as a linear program."""
+    size = len(p)
+    # Variables p̃ and u ≥ |p̃ − p|.
+    absolute = np.block([[np.eye(size), -np.eye(size)], [-np.eye(size), -np.eye(size)]])
+    budget = np.concatenate([np.zeros(size), np.ones(size)])[None]
+    program = linprog(
+        np.concatenate([-v, np.zeros(size)]),
+        A_ub=np.vstack([absolute, budget]),
+        b_ub=np.concatenate([p, -p, [width]]),
+        A_eq=np.concatenate([np.ones(size), np.zeros(size)])[None],
+        b_eq=[1.0],
+    )
+    return -program.fun
+
+
+@pytest.mark.parametrize("num_states", [1, 2, 5, 12])
+@pytest.mark.parametrize("tied", [False, True])
+def test_the_most_optimistic_row_solves_the_linear_program(num_states, tied):
+    rng = np.random.default_rng(num_states)
+    p = brute.random_kernel(rng, num_states, 3, max(1, num_states // 2))
+    width = rng.choice([0.0, 0.1, 0.7, 1.9, 4.0], (num_states, 3))
+    v = rng.integers(0, 2, num_states) if tied else rng.uniform(0, 9, num_states)
+    p_tilde = np.asarray(most_optimistic(f32(p), f32(width), f32(v)))
+    assert (p_tilde >= 0).all()
+    np.testing.assert_allclose(p_tilde.sum(-1), 1, atol=1e-6)
+    assert (np.abs(p_tilde - p).sum(-1) <= width + 1e-6).all()
+    for s in range(num_states):
+        for a in range(3):
+            assert p_tilde[s, a] @ v == pytest.approx(best_value(p[s, a], width[s, a], v), abs=1e-5)
+
+
+def test_the_most_optimistic_row_by_hand():
+    p, v = np.tile([0.3, 0.5, 0.2], (3, 1, 1)), np.array([2.0, 0.0, 1.0])
+    for width, row in [
+        (0.0, [0.3, 0.5, 0.2]),
+        (0.4, [0.5, 0.3, 0.2]),
+        (1.2, [0.9, 0.0, 0.1]),
+        (3.0, [1.0, 0.0, 0.0]),
+    ]:
+        p_tilde = most_optimistic(f32(p), jnp.full((3, 1), width), f32(v))
+        np.testing.assert_allclose(p_tilde[1, 0], row, atol=1e-6)
+
+
+PLANNERS = {
+    "value_iteration": lambda b: value_iteration(b["p"], b["r"], b["p0"], 4),
+    "naevi": lambda b: naevi(b["p"], b["r"], Noise(b["xi_r"], b["xi_p"]), b["p0"], 4),
+    "navi": lambda b: navi(b["p"], b["r"], b["q_prev"], b["p0"], 4),
+    "extended_value_iteration": lambda b: extended_value_iteration(
+        b["p"], b["r"], b["r_width"], b["p_width"], b["p0"], 4
+    ),
+    "compounding": lambda b: extended_value_iteration(
+        b["p"], b["r"], b["r_width"], b["p_width"], b["p0"], 4, compounding=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+def test_planners_take_numpy_arrays_and_never_write_to_them(name):
+    shape = (5, 2, 4)
+    rng, p, _, r, p0 = beliefs(0, shape)
+    r_width, p_width = widths(rng, shape)
+    given = {
+        "p": p,
+        "r": r,
+        "p0": p0,
+        "xi_r": rng.normal(size=(3, 5, 2)),
+        "xi_p": rng.normal(size=(3, 5, 2, 5)),
+        "q_prev": rng.uniform(0, 4, (4, 5, 2)),
+        "r_width": r_width,
+        "p_width": p_width,
+    }
+    # float32 on the CPU is the dangerous case, where JAX may share NumPy's memory; P̂ is float64.
+    given = {key: np.array(x, np.float64 if key == "p" else np.float32) for key, x in given.items()}
+    copies = {key: value.copy() for key, value in given.items()}
+    first = PLANNERS[name](given)
+    for key, copy in copies.items():
+        np.testing.assert_array_equal(given[key], copy)
+        given[key].flags.writeable = False
+    again = PLANNERS[name](given)
+    np.testing.assert_array_equal(first.q, again.q)
+    assert first.q.dtype == jnp.float32
