@@ -263,11 +263,11 @@ def test_thinning_is_even_on_the_axis_that_is_drawn() -> None:
 
 
 def test_the_page_holds_the_last_point_as_it_is() -> None:
-    line = curve("a", 1234.5, seed=0)
+    line = curve("a", 1234.5678, seed=0)
     (packed,) = drawing(chart_of(line), {"a": looks([chart_of(line)])["a"]})["series"]
     assert len(packed["x"]) == len(packed["y"]) == len(packed["low"]) == 200
-    assert (packed["x"][0], packed["x"][-1], packed["y"][-1]) == (1, 1000, 1234.5)
-    assert packed["low"][-1] == pytest.approx(line.low[-1], rel=1e-4)
+    assert (packed["x"][0], packed["x"][-1], packed["y"][-1]) == (1, 1000, 1234.5678)
+    assert (packed["low"][-1], packed["high"][-1]) == (line.low[-1], line.high[-1])
 
 
 def test_missing_values_are_gaps_and_lone_points_are_marked() -> None:

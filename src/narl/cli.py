@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import IO
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = [argument for argument in given if argument != "--debug"]
     _prepare_streams()
     try:
-        with _answering_interrupts():
+        with _answering_interrupts(), _without_warnings(debug):
             status = _dispatch(given)
             sys.stdout.flush()
     except SystemExit as end:  # tyro ends so after it has printed a command's help
@@ -135,6 +136,16 @@ def _answering_interrupts() -> Iterator[None]:
     finally:
         sys.unraisablehook = hook
         signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _without_warnings(debug: bool) -> Iterator[None]:
+    """Warnings of libraries are for programmers: they are shown with --debug."""
+    with warnings.catch_warnings():
+        if not debug:
+            # Not by a filter, because libraries put their own in front of it.
+            warnings.showwarning = lambda *given, **more: None
+        yield
 
 
 def _interrupted(interrupt: KeyboardInterrupt) -> int:

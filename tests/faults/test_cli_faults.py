@@ -14,7 +14,7 @@ import pytest
 
 from narl import cli, compilation
 from narl.commands.interruptible import Interrupted, interruptible
-from narl.commands.screen import Bars, note
+from narl.commands.screen import Bars, note, stdout
 
 SOURCE = Path(__file__).resolve().parent.parent.parent / "src"
 NARL = [sys.executable, "-m", "narl"]
@@ -25,9 +25,28 @@ def environment(home: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(SOURCE), "XDG_CACHE_HOME": str(home)}
 
 
+# A shell that runs the tests in the background has SIGINT ignored, for its children too.
+LISTENING = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from narl.cli import main
+sys.exit(main())
+"""
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_long_run_stops_at_once_and_leaves_nothing(tmp_path, number):
-    command = [*NARL, "tabular", "narl-ucrl", "deep-sea", "--size", "20", "--json"]
+    command = [
+        sys.executable,
+        "-c",
+        LISTENING,
+        "tabular",
+        "narl-ucrl",
+        "deep-sea",
+        "--size",
+        "20",
+        "--json",
+    ]
     program = subprocess.Popen(
         command,
         cwd=tmp_path,
@@ -47,13 +66,17 @@ def test_a_long_run_stops_at_once_and_leaves_nothing(tmp_path, number):
 
 def test_an_interrupt_does_not_wait_for_the_work():
     release = threading.Event()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     begin = time.monotonic()
-    with pytest.raises(Interrupted):
-        interruptible(lambda: release.wait(20))
+    try:
+        with pytest.raises(Interrupted):
+            interruptible(lambda: release.wait(20))
+    finally:
+        signal.signal(signal.SIGINT, before)
+        release.set()
     assert time.monotonic() - begin < 10
-    release.set()
 
 
 def test_work_gives_its_result_or_its_error():
@@ -129,6 +152,20 @@ def test_closed_streams_do_no_harm(tmp_path, closed):
         assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("debug", [False, True])
+def test_warnings_of_libraries_are_for_debugging(tmp_path, debug):
+    given = ["tabular", "psrl", "gym:Taxi-v3"]  # Gymnasium warns of its age, then refuses
+    done = subprocess.run(
+        [*NARL, *given, *(["--debug"] if debug else [])],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith(b"narl: env: Gymnasium cannot make 'Taxi-v3'")
+    assert (done.stderr.count(b"\n") == 1) is not debug
+
+
 def test_a_terminal_without_the_letters_shows_others(tmp_path):
     done = subprocess.run(
         [*NARL, "report", "--help"],
@@ -178,6 +215,23 @@ def test_bars_in_a_terminal(monkeypatch):
     os.close(leader)
     assert "5/10" in shown
     assert "1/2" in shown
+
+
+@pytest.mark.parametrize("no_color", [None, "1"])
+def test_colours_are_for_terminals_and_not_with_no_color(monkeypatch, no_color):
+    pty = pytest.importorskip("pty")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", no_color)
+    leader, follower = pty.openpty()
+    with os.fdopen(follower, "w") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        stdout().print("holds", style="green")
+        terminal.flush()
+        shown = os.read(leader, 100)
+    os.close(leader)
+    assert shown.strip() == (b"holds" if no_color else b"\x1b[32mholds\x1b[0m")
 
 
 # --- the cache of compiled programs -----------------------------------------------------------

@@ -27,8 +27,6 @@ def drawing(chart: Chart, looks: Mapping[str, Look]) -> dict[str, Any]:
         "spec": _specification(chart, drawn, looks),
         "series": [_columns(line) for line in drawn],
         "xLabel": chart.x_label,
-        "xAxis": chart.x_axis,
-        "yAxis": chart.y_axis,
     }
 
 
@@ -77,8 +75,8 @@ def _columns(line: Line) -> dict[str, Any]:
 
 
 def _short(values: np.ndarray, digits: int = 5) -> list[float | int | None]:
-    """Numbers with so many digits (what a screen shows), whole ones without a point."""
-    rounded = [float(f"{value:.{digits}g}") for value in values]
+    """Numbers with so many digits (what a screen shows), the last one exact."""
+    rounded = [float(f"{value:.{digits}g}") for value in values[:-1]] + [float(values[-1])]
     return [
         None if math.isnan(value) else int(value) if value.is_integer() else value
         for value in rounded
@@ -178,7 +176,7 @@ def _axis(axis: Axis, channel: str, values: Sequence[np.ndarray]) -> alt.Axis:
 def symlog_ticks(values: np.ndarray, digits: Sequence[int] = (1,)) -> list[float]:
     """Zero and the powers of ten (times the digits), both ways, as far as the values go.
 
-    None for values that lie so close that even ticks suit them better.
+    Empty for values that lie so close that even ticks suit them better.
     """
     known = values[np.isfinite(values)]
     top, bottom = float(known.max(initial=0)), float(-known.min(initial=0))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
 import types
 import typing
 from collections.abc import Callable
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from narl.errors import InputError, nearest, unknown
 from narl.tabular import narl_ucbvi, narl_ucrl, rivals
@@ -67,8 +70,8 @@ def agent_options(name: str, preset: str | None = None, **given: Any) -> Any:
         raise unknown("agent", name, AGENTS)
     base = AGENTS[name].options()
     if preset is not None:
-        if preset not in PRESETS:
-            raise unknown("preset", preset, PRESETS)
+        if not isinstance(preset, str) or preset not in PRESETS:
+            raise unknown("preset", str(preset), PRESETS)
         base = PRESETS[preset].get(name, base)
     fields = {field.name: field for field in dataclasses.fields(base)}
     types_by_name = typing.get_type_hints(type(base))
@@ -80,35 +83,39 @@ def agent_options(name: str, preset: str | None = None, **given: Any) -> Any:
                 f"{option}: not an option of {name}; did you mean "
                 f"{nearest(option, fields)!r}? (one of {', '.join(fields)})"
             )
-        _check_option(option, value, types_by_name[option])
+        given[option] = _check_option(option, value, types_by_name[option])
     options = dataclasses.replace(base, **given)
     _check_together(options)
     return options
 
 
-def _check_option(option: str, value: Any, annotation: Any) -> None:
+def _check_option(option: str, value: Any, annotation: Any) -> Any:
+    """The value as the option's own type: 1 and 1.0 are one configuration, not two."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         choices = [arg for arg in typing.get_args(annotation) if arg is not type(None)]
         if value is None:
-            return
+            return None
         annotation = choices[0]
     if typing.get_origin(annotation) is typing.Literal:
         if value not in typing.get_args(annotation):
             raise unknown(option, str(value), typing.get_args(annotation))
-        return
+        return value
     if annotation is bool:
         if not isinstance(value, bool):
             raise InputError(f"{option}: {value!r} is wrong; it must be True or False")
-        return
+        return value
     whole = annotation is int
     if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
         kind = "a whole number" if whole else "a number"
         raise InputError(f"{option}: {value!r} is wrong; it must be {kind}")
     _check_range(option, value)
+    return value if whole else float(value)
 
 
 def _check_range(option: str, value: float) -> None:
-    if value != value or abs(value) == float("inf"):
+    if not abs(value) <= sys.float_info.max:
         raise InputError(f"{option}: {value} is wrong; it must be finite")
     if option in _LOWEST:
         low, allowed = _LOWEST[option]

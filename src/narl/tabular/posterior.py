@@ -37,17 +37,13 @@ def _candidates(key: PRNGKeyArray, shape: Float[Array, " B"]) -> tuple[Array, Ar
     return jnp.where(is_one, -log_u, d * cube), accepted | is_one
 
 
-def gamma(
-    key: PRNGKeyArray, shape: Float[Array, "*B"], *, below_one: bool = False
-) -> Float[Array, "*B"]:
-    """Gamma(shape, 1), exactly, for shape ≥ 1, or any shape > 0 with ``below_one``."""
-    key_first, key_rest, key_boost = jax.random.split(key, 3)
+def gamma(key: PRNGKeyArray, shape: Float[Array, "*B"]) -> Float[Array, "*B"]:
+    """Gamma(shape, 1), exactly, for shape ≥ 1."""
+    key_first, key_rest = jax.random.split(key)
     flat = shape.reshape(-1)
-    # Gamma(a) = Gamma(a + 1)·U^{1/a} serves the shapes that the proposals do not.
-    raised = jnp.where(flat < 1.0, flat + 1.0, flat) if below_one else flat
     value, done = jnp.zeros_like(flat), jnp.zeros(flat.shape, bool)
     for key_round in jax.random.split(key_first, ROUNDS):
-        draw, accepted = _candidates(key_round, raised)
+        draw, accepted = _candidates(key_round, flat)
         value, done = jnp.where(done, value, draw), done | accepted
 
     def unfinished(state: tuple) -> Array:
@@ -55,14 +51,22 @@ def gamma(
 
     def again(state: tuple) -> tuple:
         value, done, count = state
-        draw, accepted = _candidates(jax.random.fold_in(key_rest, count), raised)
+        draw, accepted = _candidates(jax.random.fold_in(key_rest, count), flat)
         return jnp.where(done, value, draw), done | accepted, count + 1
 
     value, _, _ = jax.lax.while_loop(unfinished, again, (value, done, 0))
-    if below_one:
-        boost = uniform(key_boost, flat.shape, TINY)
-        value = jnp.where(flat < 1.0, value * boost ** (1.0 / flat), value)
     return value.reshape(shape.shape)
+
+
+def log_gamma(key: PRNGKeyArray, shape: Float[Array, "*B"]) -> Float[Array, "*B"]:
+    """log X with X ~ Gamma(shape, 1), for any shape > 0; X itself underflows for small shapes.
+
+    Gamma(a) = Gamma(a + 1)·U^{1/a} serves the shapes that `gamma` does not.
+    """
+    key_draw, key_boost = jax.random.split(key)
+    draw = gamma(key_draw, jnp.where(shape < 1.0, shape + 1.0, shape))
+    boost = jnp.log(uniform(key_boost, shape.shape, TINY)) / shape
+    return jnp.log(draw) + jnp.where(shape < 1.0, boost, 0.0)
 
 
 @implements("sec:posterior")
@@ -73,19 +77,21 @@ def sample_dynamics(
     key_seen, key_rest = jax.random.split(key)
     shape = (members, problem.num_states, problem.num_actions, problem.num_states)
     counts = jnp.broadcast_to(stats.transitions, (members, *stats.transitions.shape))
+    draw = gamma if alpha0 >= 1.0 else log_gamma
     if problem.successors is None:
-        weights = gamma(key_seen, alpha0 + counts, below_one=alpha0 < 1.0)
+        weights = draw(key_seen, alpha0 + counts)
     else:
         # Only stored successors can have counts; every other state keeps its prior Gamma(α0).
-        slots = gamma(key_seen, alpha0 + counts, below_one=alpha0 < 1.0)
+        slots = draw(key_seen, alpha0 + counts)
         if alpha0 == 1.0:
-            rest = exponential(key_rest, shape)
+            weights = exponential(key_rest, shape)
         else:
-            rest = gamma(key_rest, jnp.full(shape, alpha0), below_one=alpha0 < 1.0)
-        weights = rest
+            weights = draw(key_rest, jnp.full(shape, alpha0))
         for b in range(problem.num_slots):
             here = problem.successors[..., b, None] == jnp.arange(problem.num_states)
             weights = jnp.where(here, slots[..., b, None], weights)
+    if alpha0 < 1.0:
+        weights = jnp.exp(weights - weights.max(-1, keepdims=True))
     # As a product, because XLA orders a plain sum by the number of seeds, and then the same seed
     # draws other last bits alone than among others.
     return weights / (weights @ jnp.ones(problem.num_states))[..., None]

@@ -218,13 +218,18 @@ def run(
     done. ``until_solved`` stops once every seed has solved Deep Sea.
     """
     seed_array = _check_seeds(seeds)
-    if isinstance(num_episodes, bool) or int(num_episodes) != num_episodes or num_episodes < 1:
+    num_episodes = _whole("episodes", num_episodes)
+    if num_episodes < 1:
         raise InputError(f"episodes: {num_episodes} is out of range; it must be >= 1")
+    if not isinstance(mdp, TabularMDP):
+        raise InputError(f"mdp: a {type(mdp).__name__} given; it must be a TabularMDP")
     if until_solved and mdp.bad is None:
         raise InputError(f"until_solved: {mdp.name} has no 'bad' episodes; it is for deep_sea")
     problem = make_problem(mdp, num_episodes)
     if isinstance(agent, str):
         agent = make_agent(agent, agent_options(agent, preset, **options), problem)
+    elif not isinstance(agent, Agent):
+        raise InputError(f"agent: a {type(agent).__name__} given; it must be a name or an Agent")
     elif options or preset:
         raise InputError("options: an Agent of your own takes none here; build them into it")
     solution = solve(mdp)
@@ -249,12 +254,20 @@ def run(
 
 
 def _check_seeds(seeds: Iterable[int]) -> UInt[np.ndarray, " N"]:
-    listed = [int(seed) for seed in seeds]
+    if isinstance(seeds, str) or not isinstance(seeds, Iterable):
+        raise InputError(f"seeds: {seeds!r} is wrong; they must be whole numbers, such as [0, 1]")
+    listed = [_whole("seeds", seed) for seed in seeds]
     if not listed:
         raise InputError("seeds: none given; there must be at least one, such as 0:1")
     if min(listed) < 0 or max(listed) >= 2**32:
         raise InputError(f"seeds: {min(listed)}..{max(listed)} must lie in 0..{2**32 - 1}")
     return np.array(listed, dtype=np.uint32)
+
+
+def _whole(field: str, value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InputError(f"{field}: {value!r} is wrong; it must be a whole number")
+    return int(value)
 
 
 def _run_chunks(

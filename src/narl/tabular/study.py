@@ -46,7 +46,7 @@ class Study:
         """What the run folder records and its name is a hash of: options are spelled out."""
         options = agent_options(self.agent, self.preset, **dict(self.options))
         mdp = self.mdp()
-        tables = (mdp.p, mdp.r, mdp.r_std, mdp.p0)
+        tables = [mdp.p, mdp.r, mdp.r_std, mdp.p0, *([] if mdp.bad is None else [mdp.bad])]
         return {
             "experiment": "tabular",
             "agent": self.agent,

@@ -1,0 +1,93 @@
+"""Every agent on RiverSwim: Eq. 1 adds up, and the numbers are those of the last release.
+
+`tests/golden/riverswim.json` keeps the figures, so that no algorithm changes unnoticed. After a
+change that is meant, write them anew, look at the difference and commit it:
+
+    python tests/tabular/test_golden.py --write
+"""
+
+import json
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":  # under pytest, pyproject.toml sets the path
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import numpy as np
+import pytest
+from every_agent import LABELS, NUM_EPISODES, SEEDS, VARIANTS, trace_of
+
+from narl.tabular import evaluate, riverswim, solve
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "riverswim.json"
+EVERY = 10
+"""Cumulative regret is kept after every tenth episode."""
+
+
+def figures(label: str) -> dict[str, list[list[float]]]:
+    """What is kept of a variant, per seed: cumulative regret and Ṽ_k after every tenth episode."""
+    trace = trace_of(label)
+    kept = {"regret": trace.regret.cumsum(axis=1), "value": trace.value}
+    return {
+        name: [[float(f"{x:.6g}") for x in row] for row in array[:, EVERY - 1 :: EVERY]]
+        for name, array in kept.items()
+    }
+
+
+@pytest.fixture(scope="module", params=LABELS)
+def label(request) -> str:
+    return request.param
+
+
+def test_the_figures_are_the_kept_ones(label):
+    kept = json.loads(GOLDEN.read_text(encoding="utf-8"))[label]
+    for name, rows in figures(label).items():
+        # Rounding may differ between processors; another draw or policy differs by far more.
+        np.testing.assert_allclose(rows, kept[name], rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_optimism_and_estimation_error_sum_to_the_regret(label):
+    trace = trace_of(label)
+    terms = trace.decomposition
+    total = terms.optimism + terms.estimation_error
+    # Ṽ_k may be 1e14 (signed noise without a clip): accurate to the last bits of the larger term.
+    scale = np.maximum(1.0, np.abs(trace.value))
+    assert (np.abs(total - terms.regret) <= 4 * np.finfo(np.float64).eps * scale).all()
+    np.testing.assert_allclose(terms.regret, trace.regret, rtol=0, atol=1e-14)
+    np.testing.assert_array_equal(terms.optimism, trace.optimism)
+    np.testing.assert_array_equal(terms.estimation_error, trace.estimation_error)
+    np.testing.assert_array_equal(trace.optimism, trace.v_star - trace.value)
+
+
+def test_every_figure_lies_where_it_can(label):
+    trace, mdp = trace_of(label), riverswim()
+    shape = len(SEEDS), NUM_EPISODES
+    for name in ("regret", "value", "trajectory_gap", "realised_return"):
+        array = getattr(trace, name)
+        assert array.shape == shape
+        assert array.dtype == np.float64
+        assert np.isfinite(array).all()
+    worst = evaluate(mdp, solve(mdp).q_star.argmin(-1))[0, 0]
+    # The worst action at every step is the worst policy here: nothing is earned.
+    assert worst == pytest.approx(0, abs=0.01)
+    assert (trace.regret >= 0).all()
+    assert (trace.regret <= trace.v_star + 1e-5).all()
+    assert (trace.trajectory_gap >= 0).all()
+    assert (trace.realised_return >= 0).all()
+    assert (trace.realised_return <= mdp.horizon).all()
+
+
+def test_the_file_holds_every_variant_and_no_other():
+    assert set(json.loads(GOLDEN.read_text(encoding="utf-8"))) == set(VARIANTS)
+
+
+def write() -> None:
+    """Writes the file anew."""
+    entries = [f"  {json.dumps(label)}: {json.dumps(figures(label))}" for label in VARIANTS]
+    GOLDEN.write_text("{\n" + ",\n".join(entries) + "\n}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--write"]:
+        sys.exit("usage: python tests/tabular/test_golden.py --write")
+    write()

@@ -1,0 +1,181 @@
+"""Posterior samples: the Gamma sampler, Dirichlet dynamics, Normal rewards."""
+
+import functools
+
+import brute
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+from scipy.special import gammaln
+from scipy.stats import kstest
+
+from narl.tabular.posterior import gamma, log_gamma, sample_dynamics, sample_rewards
+from narl.tabular.problem import Problem
+from narl.tabular.stats import Stats
+
+# A KS test with a fixed key either holds for good or not; 1e-3 leaves room for one bad draw.
+LEAST_P = 1e-3
+SHAPES = [0.3, 0.9, 1.0, 1.5, 2.0, 7.0, 300.0, 1e5]
+NUM_BELOW_ONE = 2
+
+
+def f32(x):
+    return jnp.asarray(x, jnp.float32)
+
+
+@pytest.fixture(scope="module")
+def table():
+    """20 000 draws of each shape, side by side in one call, and those ≥ 1 once more by `gamma`."""
+    shapes = jnp.broadcast_to(f32(SHAPES), (20000, len(SHAPES)))
+    any_shape = jax.jit(lambda key: jnp.exp(log_gamma(key, shapes)))
+    from_one = jax.jit(lambda key: gamma(key, shapes[:, NUM_BELOW_ONE:]))
+    key_any, key_one = jax.random.split(jax.random.key(0))
+    return np.asarray(any_shape(key_any)), np.asarray(from_one(key_one))
+
+
+@pytest.mark.parametrize(("column", "shape"), list(enumerate(SHAPES)))
+def test_gamma_has_its_distribution(table, column, shape):
+    samples = [table[0][:, column]]
+    if shape >= 1:
+        samples.append(table[1][:, column - NUM_BELOW_ONE])
+    for draws in samples:
+        assert np.isfinite(draws).all()
+        assert (draws > 0).all()
+        assert kstest(draws, scipy_stats.gamma(shape).cdf).pvalue > LEAST_P
+        assert draws.mean() == pytest.approx(shape, abs=5 * np.sqrt(shape / len(draws)))
+        # The variance of a Gamma's sample variance: fourth central moment 3k² + 6k.
+        error = 5 * np.sqrt((2 * shape**2 + 6 * shape) / len(draws))
+        assert draws.var(dtype=float) == pytest.approx(shape, abs=error)
+
+
+def test_gamma_elements_are_independent(table):
+    for draws in table:
+        ranks = scipy_stats.rankdata(draws, axis=0)
+        between = np.corrcoef(ranks.T) - np.eye(draws.shape[1])
+        assert np.abs(between).max() < 5 / np.sqrt(len(draws))
+        for ahead in (1, 2, 100):
+            for column in ranks.T:
+                serial = np.corrcoef(column[:-ahead], column[ahead:])[0, 1]
+                assert abs(serial) < 5 / np.sqrt(len(draws))
+
+
+@pytest.mark.slow
+def test_gamma_has_any_array_shape_and_depends_on_its_key():
+    shapes = jnp.full((2, 3, 4), 1.2)
+    one, two = (gamma(jax.random.key(seed), shapes) for seed in (0, 1))
+    assert one.shape == (2, 3, 4)
+    assert len(np.unique(one)) == 24
+    assert not np.intersect1d(one, two).size
+    np.testing.assert_array_equal(one, gamma(jax.random.key(0), shapes))
+
+
+@pytest.mark.slow
+def test_gamma_over_a_fine_grid_of_shapes():
+    shapes = f32(np.concatenate([np.geomspace(1e-3, 1, 16), 1 + np.geomspace(1e-3, 1e4, 24)]))
+    many = jnp.broadcast_to(shapes, (100000, len(shapes)))
+    logs = np.asarray(log_gamma(jax.random.key(3), many), dtype=float)
+    assert np.isfinite(logs).all()
+    for column, shape in zip(logs.T, np.asarray(shapes, dtype=float), strict=True):
+        # Far below 1 the draws of a small shape are all in their logarithm:
+        # P(X ≤ x) → x^a/Γ(a+1) as x → 0.
+        tiny = column < -80
+        cdf = np.exp(shape * np.minimum(column, -80) - gammaln(shape + 1))
+        cdf = np.where(tiny, cdf, scipy_stats.gamma(shape).cdf(np.exp(np.maximum(column, -80))))
+        assert kstest(cdf, "uniform").pvalue > LEAST_P / 3
+
+
+def posterior_of(seed, num_states=12, num_actions=2, num_slots=3):
+    """The same counts in slots and in a dense table."""
+    rng = np.random.default_rng(seed)
+    p = brute.random_kernel(rng, num_states, num_actions, num_slots)
+    visits, reward_sum, transitions = brute.random_counts(rng, p)
+    successors, _ = brute.slots_of(p)
+    padded = np.concatenate([transitions, np.zeros((*visits.shape, 1))], axis=-1)
+    in_slots = np.take_along_axis(padded, successors, axis=-1)
+    sizes = {"num_states": num_states, "num_actions": num_actions, "horizon": 4}
+    p0, num_episodes = f32(np.full(num_states, 1 / num_states)), jnp.float32(10)
+    dense = Problem(p0, num_episodes, None, **sizes)
+    slots = Problem(p0, num_episodes, jnp.asarray(successors), **sizes)
+    counts = f32(visits), f32(reward_sum)
+    return transitions, (
+        (dense, Stats(*counts, f32(transitions))),
+        (slots, Stats(*counts, f32(in_slots))),
+    )
+
+
+@functools.partial(jax.jit, static_argnames=("alpha0", "members"))
+def draw(key, counts, problem, alpha0, members):
+    return sample_dynamics(key, counts, problem, alpha0, members)
+
+
+@pytest.mark.parametrize(
+    "alpha0",
+    [
+        1.0,
+        pytest.param(0.4, marks=pytest.mark.slow),
+        pytest.param(2.5, marks=pytest.mark.slow),
+    ],
+)
+def test_sampled_dynamics_are_dirichlet_in_both_layouts(alpha0):
+    transitions, layouts = posterior_of(0)
+    alpha = alpha0 + transitions
+    total = alpha.sum(-1, keepdims=True)
+    mean = alpha / total
+    deviation = np.sqrt(mean * (1 - mean) / (total + 1))
+    for seed, (problem, counts) in enumerate(layouts):
+        members = 2000
+        p = np.asarray(draw(jax.random.key(seed), counts, problem, alpha0, members))
+        assert p.shape == (members, 12, 2, 12)
+        assert (p >= 0).all()
+        np.testing.assert_allclose(p.sum(-1), 1, atol=1e-5)
+        assert (np.abs(p.mean(0) - mean) < 5 * deviation / np.sqrt(members)).all()
+        uniform = scipy_stats.beta(alpha, total - alpha).cdf(p)
+        pvalues = kstest(uniform, "uniform", axis=0).pvalue
+        # 288 tests at once: none absurd, and spread as p-values are.
+        assert pvalues.min() > 1e-5
+        assert np.mean(pvalues < 0.1) < 0.2
+        # Entries of a row repel each other as a Dirichlet's do; rows know nothing of each other.
+        s, a = np.argwhere(transitions.sum(-1) > 0)[0]
+        t, u = np.argsort(-mean[s, a])[:2]
+        odds = mean[s, a] / (1 - mean[s, a])
+        found = np.corrcoef(p[:, s, a, t], p[:, s, a, u])[0, 1]
+        assert found == pytest.approx(-np.sqrt(odds[t] * odds[u]), abs=5 / np.sqrt(members))
+        across_pairs = np.corrcoef(p[..., 3].reshape(members, -1).T)
+        assert np.abs(across_pairs - np.eye(24)).max() < 6 / np.sqrt(members)
+        across_members = np.corrcoef(uniform[:-1].ravel(), uniform[1:].ravel())[0, 1]
+        assert abs(across_members) < 5 / np.sqrt(uniform.size)
+
+
+@pytest.mark.parametrize("alpha0", [0.01, pytest.param(0.001, marks=pytest.mark.slow)])
+def test_a_small_prior_weight_still_gives_distributions(alpha0):
+    """Their Gamma draws are all 0 in float32; the distributions are not."""
+    transitions, layouts = posterior_of(2, num_states=4, num_slots=1)
+    unseen = transitions.sum(-1) == 0
+    assert unseen.any()
+    for problem, counts in layouts:
+        p = np.asarray(draw(jax.random.key(6), counts, problem, alpha0, 2000))
+        assert np.isfinite(p).all()
+        np.testing.assert_allclose(p.sum(-1), 1, atol=1e-5)
+        # Nearly all mass on one of the four states, on each as often.
+        assert p[:, unseen].max(-1).mean() > 0.9
+        frequency = (p[:, unseen] > 0.5).mean(0)
+        np.testing.assert_allclose(frequency, 0.25, atol=5 * np.sqrt(0.1875 / 2000))
+
+
+def test_sampled_rewards_have_the_normal_posterior():
+    visits = f32([[0, 1], [4, 1000]])
+    reward_sum = f32([[0, 2], [-2, 700]])
+    counts = Stats(visits, reward_sum, jnp.zeros((2, 2, 2)))
+    members = 20000
+    mu0, tau0, tau = 0.5, 2.0, 3.0
+    r = np.asarray(sample_rewards(jax.random.key(7), counts, mu0, tau0, tau, members))
+    assert r.shape == (members, 2, 2)
+    precision = np.array([[2, 5], [14, 3002]])
+    mean = np.array([[1, 7], [-5, 2101]]) / precision
+    for s, a in np.ndindex(2, 2):
+        law = scipy_stats.norm(mean[s, a], precision[s, a] ** -0.5)
+        assert kstest(r[:, s, a], law.cdf).pvalue > LEAST_P
+    between = np.corrcoef(r.reshape(members, 4).T) - np.eye(4)
+    assert np.abs(between).max() < 5 / np.sqrt(members)

@@ -1,0 +1,318 @@
+"""The documentation is true: its links lead somewhere, its blocks run, its outputs come out.
+
+On the pages of `docs/` every ```python and ```bash block is run, in the order of the page, in one
+namespace and one empty folder per page. The word after the language changes that:
+
+    no-run      the block is not run (it installs something, or takes long)
+    exit=2      the command must end with this status; what it says on stderr counts as its output
+
+A block ```text output shows what the block before it printed. Numbers must agree to their last
+digit, or as far as it says (```text output 30%); "…" stands for anything.
+
+`python tests/test_docs.py` rewrites the tables that are made from the code.
+"""
+
+import ast
+import contextlib
+import dataclasses
+import inspect
+import io
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import typing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = ("tutorial.md", "metrics.md", "reproduction.md", "own-mdp.md")
+FENCE = re.compile(r"^```(\S+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NUMBER = r"(?<![\w.])[-−]?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)"
+
+
+class Block(NamedTuple):
+    """A fenced block: its language, the words after it, its text and its line."""
+
+    language: str
+    words: list[str]
+    text: str
+    line: int
+
+
+def blocks(page: str) -> list[Block]:
+    return [
+        Block(found[1], found[2].split(), found[3], page[: found.start()].count("\n") + 1)
+        for found in FENCE.finditer(page)
+    ]
+
+
+def without_blocks(page: str) -> str:
+    return re.sub(r"`[^`\n]+`", "", FENCE.sub("", page))
+
+
+# --- outputs --------------------------------------------------------------------------------
+
+
+def difference(shown: str, printed: str, tolerance: float) -> str | None:
+    """What is untrue about an output on a page, or None."""
+    pattern = ""
+    for piece in re.split(rf"({NUMBER}|…|\s+)", shown.strip()):
+        if piece == "…":
+            pattern += r".*?"
+        elif re.fullmatch(NUMBER, piece):
+            pattern += f"({NUMBER})"
+        else:
+            pattern += r"\s+" if piece.isspace() else re.escape(piece)
+    found = re.fullmatch(pattern, printed.strip(), re.DOTALL)
+    if found is None:
+        return "the words differ"
+    for before, now in zip(re.findall(NUMBER, shown), found.groups(), strict=True):
+        expected, actual = (float(text.replace("−", "-")) for text in (before, now))
+        digits = len(before.partition(".")[2]) if "e" not in before else 0
+        if abs(expected - actual) > max(10.0**-digits, tolerance * abs(expected)) * (1 + 1e-9):
+            return f"{before} is shown, {now} came out"
+    return None
+
+
+def test_outputs_are_compared_word_by_word_and_number_by_number() -> None:
+    shown = "regret 16.5 of UCRL2, kept in runs/…\ndone"
+    assert difference(shown, "regret   16.6 of UCRL2, kept in runs/x-12\ndone\n", 0.0) is None
+    assert difference(shown, "regret 16.7 of UCRL2, kept in runs/x\ndone", 0.0)
+    assert difference(shown, "regret 16.7 of UCRL2, kept in runs/x\ndone", 0.1) is None
+    assert difference(shown, "regret 16.5 of UCRL3, kept in runs/x\ndone", 0.1)
+    assert difference(shown, "regret 16.5 of UCRL2, kept in runs/x", 0.1)
+    assert difference("[23, None]", "[23, 24]", 0.5)
+
+
+# --- running the pages ----------------------------------------------------------------------
+
+
+def run_bash(block: Block, folder: Path, environment: dict[str, str]) -> str:
+    status = next((int(word[5:]) for word in block.words if word.startswith("exit=")), 0)
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block.text],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == status, f"{block.text}\n{done.stdout}\n{done.stderr}"
+    return done.stderr if status else done.stdout
+
+
+def run_page(path: Path, folder: Path, environment: dict[str, str], languages: set[str]) -> int:
+    """Runs the blocks of a page and compares their outputs; returns how many were run."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    printed, count = None, 0
+    for block in blocks(path.read_text(encoding="utf-8")):
+        where = f"{path.name}:{block.line}"
+        if block.language in languages and "no-run" not in block.words:
+            count += 1
+            if block.language == "bash":
+                printed = run_bash(block, folder, environment)
+            else:
+                out = io.StringIO()
+                # Blank lines first, so that a traceback names the page and its line.
+                code = compile("\n" * block.line + block.text, str(path), "exec")
+                with contextlib.redirect_stdout(out):
+                    exec(code, namespace)
+                printed = out.getvalue()
+        elif block.words[:1] == ["output"]:
+            assert printed is not None, f"{where}: an output without a block that is run before it"
+            percent = [float(word[:-1]) for word in block.words if word.endswith("%")]
+            wrong = difference(block.text, printed, percent[0] / 100 if percent else 0.0)
+            assert wrong is None, f"{where}: {wrong}; it is now\n{printed}"
+    return count
+
+
+@pytest.fixture
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """`narl` of this checkout on the PATH, whether or not it is installed as a command."""
+    home = tmp_path_factory.mktemp("home")
+    command = home / "narl"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m narl "$@"\n', encoding="utf-8")
+    command.chmod(0o755)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("NARL_")}
+    return kept | {
+        "PATH": f"{home}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT / "src"),
+        "PYTHONWARNINGS": "error",
+        "XDG_CACHE_HOME": str(home / "cache"),
+        "COLUMNS": "100",
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAGES)
+def test_page_runs_and_shows_what_comes_out(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    assert run_page(DOCS / name, tmp_path, environment, {"python", "bash"}) > 0
+
+
+@pytest.mark.slow
+def test_readme_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_page(ROOT / "README.md", tmp_path, environment, {"python"}) > 0
+
+
+# --- links ----------------------------------------------------------------------------------
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors that GitHub gives a page's headings."""
+    titles = re.findall(r"^#+ (.+)$", FENCE.sub("", path.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize(
+    "path", sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")]), ids=lambda path: path.name
+)
+def test_links_lead_somewhere(path: Path) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", without_blocks(path.read_text(encoding="utf-8")))
+    for link in links:
+        if re.match(r"[a-z]+:", link):
+            continue
+        file, _, anchor = link.partition("#")
+        target = (path.parent / file).resolve() if file else path
+        assert target.exists(), f"{path.name}: {link} leads nowhere"
+        assert target.is_relative_to(ROOT), f"{path.name}: {link} leads out of the repository"
+        if anchor:
+            assert anchor in anchors(target), f"{path.name}: {link}: no such heading"
+
+
+def test_index_names_every_page() -> None:
+    named = set(re.findall(r"\]\(([\w-]+\.md)\)", (DOCS / "index.md").read_text(encoding="utf-8")))
+    assert named == {path.name for path in DOCS.glob("*.md")} - {"index.md"}
+
+
+# --- tables that are made from the code -----------------------------------------------------
+
+
+def field_texts(options: type) -> dict[str, str]:
+    """The docstring under each field of a dataclass, inherited fields included."""
+    texts: dict[str, str] = {}
+    for cls in reversed(options.__mro__[:-1]):
+        body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body
+        for field, text in zip(body, body[1:], strict=False):
+            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+                texts[field.target.id] = " ".join(ast.literal_eval(text.value).split())
+    return texts
+
+
+def values(hint: Any) -> str:
+    """What an option can be, in words."""
+    if typing.get_origin(hint) is typing.Literal:
+        return ", ".join(f"`{value}`" for value in typing.get_args(hint))
+    parts = [values(part) for part in typing.get_args(hint) if part is not type(None)]
+    if parts:
+        return ", ".join(parts)
+    return {bool: "yes or no", int: "whole number", float: "number"}[hint]
+
+
+def options_tables() -> str:
+    from narl.tabular.agents import AGENTS
+
+    lines = []
+    for name, entry in AGENTS.items():
+        lines += [f"### {name}", "", " ".join(inspect.getdoc(entry.options).split()), ""]
+        fields, texts = dataclasses.fields(entry.options), field_texts(entry.options)
+        if not fields:
+            lines += ["No options.", ""]
+            continue
+        hints = typing.get_type_hints(entry.options)
+        lines += ["| option | default | values | meaning |", "| --- | --- | --- | --- |"]
+        for field in fields:
+            cells = (f"`{field.name}`", f"`{field.default}`", values(hints[field.name]))
+            text = texts[field.name].replace("|", "\\|")
+            lines.append(f"| {' | '.join(cells)} | {text} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def sizes_table() -> str:
+    from narl.experiments import EXPERIMENTS, SCALES
+
+    lines = ["| experiment | " + " | ".join(SCALES) + " |", "| --- |" + " --- |" * len(SCALES)]
+    for experiment in EXPERIMENTS.values():
+        cells = []
+        for scale in SCALES:
+            studies = experiment.cells(scale).values()
+            (episodes,) = {study.episodes for study in studies}
+            (seeds,) = {len(study.seeds) for study in studies}
+            cells.append(f"{len(studies)} × {episodes} × {seeds}")
+        lines.append(f"| `{experiment.id}` | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+TABLES = {"options": ("own-mdp.md", options_tables), "sizes": ("reproduction.md", sizes_table)}
+
+
+def split_at_table(name: str) -> tuple[str, str, str]:
+    """A page before, in and after the table of this name."""
+    page = (DOCS / TABLES[name][0]).read_text(encoding="utf-8")
+    begin, end = f"<!-- {name}: made by tests/test_docs.py -->\n", f"<!-- end of {name} -->"
+    before, _, rest = page.partition(begin)
+    table, _, after = rest.partition(end)
+    assert after, f"the page lacks {begin!r} or {end!r}"
+    return before + begin, table, end + after
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_are_those_of_the_code(name: str) -> None:
+    stored = split_at_table(name)[1]
+    assert stored.strip() == TABLES[name][1]().strip(), "run: python tests/test_docs.py"
+
+
+def test_every_option_has_a_text() -> None:
+    from narl.tabular.agents import AGENTS
+
+    for name, entry in AGENTS.items():
+        fields = {field.name for field in dataclasses.fields(entry.options)}
+        assert fields == set(field_texts(entry.options)), name
+
+
+def claim_ids() -> set[str]:
+    """The ids of all claims in the experiments' code; of an id with a variable part, its start."""
+    ids = set()
+    for path in (ROOT / "src" / "narl" / "experiments").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Claim" and node.args:
+                first = node.args[0]
+                start = first.values[0] if isinstance(first, ast.JoinedStr) else first
+                ids.add(ast.literal_eval(start))
+    return ids
+
+
+def test_every_claim_is_explained() -> None:
+    ids = claim_ids()
+    assert len(ids) >= 12
+    page = (DOCS / "reproduction.md").read_text(encoding="utf-8")
+    assert {id_ for id_ in ids if f"`{id_}" not in page} == set()
+
+
+def test_every_metric_is_explained() -> None:
+    from narl.tabular.agents import AGENTS
+    from narl.tabular.run import Trace
+
+    page = (DOCS / "metrics.md").read_text(encoding="utf-8")
+    derived = {name for name, value in vars(Trace).items() if isinstance(value, property)}
+    known = {field.name for field in dataclasses.fields(Trace)} | derived | set(AGENTS)
+    assert {name for name in known - {"seeds"} if f"`{name}`" not in page} == set()
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT / "src"))
+    for table in TABLES:
+        before, _, after = split_at_table(table)
+        page_name, make = TABLES[table]
+        (DOCS / page_name).write_text(f"{before}\n{make()}\n{after}", encoding="utf-8")
