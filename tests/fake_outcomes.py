@@ -204,7 +204,7 @@ def table1() -> Outcome:
     return Outcome(
         "table1", "Table 1: every row, run", "paper", "narl reproduce table1 --scale paper",
         "The growth of regret with T, fitted over the last three quarters of the episodes.",
-        [Chart("growth", "Regret of every row of Table 1", "episode", "cumulative regret", series,
+        [Chart("table1", "Regret of every row of Table 1", "episode", "cumulative regret", series,
                x_axis="log", y_axis="log", caption=BANDS)],
         [Table("bounds", "Measured growth beside the printed bound", columns, rows),
          decomposition(AGENTS, "decomposition")],

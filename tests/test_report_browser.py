@@ -24,7 +24,7 @@ pytestmark = [
     ),
 ]
 READY = "document.documentElement?.dataset.ready"
-REGRET = "#fig1a-paper-regret"
+REGRET = "#chart-fig1a-paper-regret"
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_every_chart_is_drawn_and_nothing_is_loaded(tab: chromium.Tab, report: P
     for outcome in outcomes():
         for chart in outcome.charts:
             drawn = lines(chart)
-            plot = f"#{chart_id(outcome, chart)} .plot svg"
+            plot = f"#chart-{chart_id(outcome, chart)} .plot svg"
             assert num(tab, plot) == bool(drawn)
             strokes = tab.evaluate(
                 f"[...document.querySelectorAll('{plot} .mark-line path')]"

@@ -40,7 +40,7 @@ def _unless_placeholders(init: Callable, fields: dict[str, Any]) -> Callable:
     def init_of_arrays(*args: Any, **kwargs: Any) -> Any:
         given = signature.bind(*args, **kwargs).arguments
         leaves = [given[name] for name in fields if given.get(name) is not None]
-        if all(isinstance(leaf, jax.Array | np.ndarray) for leaf in leaves):
+        if leaves and all(isinstance(leaf, jax.Array | np.ndarray) for leaf in leaves):
             return init(*args, **kwargs)
         return None
 

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from layouts import f32
 
 from narl.tabular.dynamics import (
     Dynamics,
@@ -16,10 +17,6 @@ from narl.tabular.dynamics import (
     take_slots,
 )
 from narl.tabular.envs import deep_sea, random_mdp, riverswim
-
-
-def f32(x):
-    return jnp.asarray(x, jnp.float32)
 
 
 def in_slots(p, spread=None):

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from layouts import f32
 from scipy.optimize import brentq, minimize
 from scipy.stats import ks_2samp, kstest, norm
 
@@ -26,10 +27,6 @@ from narl.tabular.planning import naevi
 
 # A KS test with a fixed key either holds for good or not; 1e-3 leaves room for one bad draw.
 LEAST_P = 1e-3
-
-
-def f32(x):
-    return jnp.asarray(x, jnp.float32)
 
 
 def products(reveal, vectors):

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from layouts import assert_plan, f32
 from scipy.optimize import brentq, linprog
 
 from narl.tabular.dynamics import Dynamics
@@ -25,18 +26,6 @@ SEEDS = range(4)
 
 
 CLIPPED = [(shape, "none") for shape in brute.SHAPES] + [((5, 2, 4), "horizon")]
-
-
-def f32(x):
-    return jnp.asarray(x, jnp.float32)
-
-
-def assert_plan(plan, expected):
-    q, value = expected
-    scale = max(1.0, np.abs(q).max())
-    assert plan.q.shape == q.shape
-    np.testing.assert_allclose(plan.q, q, rtol=0, atol=2e-5 * scale)
-    np.testing.assert_allclose(plan.value, value, rtol=0, atol=2e-5 * scale)
 
 
 def beliefs(seed, shape):

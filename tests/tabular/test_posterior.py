@@ -2,63 +2,61 @@
 
 import functools
 
-import brute
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from layouts import data_of, f32
 from scipy import stats as scipy_stats
 from scipy.special import gammaln
 from scipy.stats import kstest
 
 from narl.tabular.posterior import gamma, log_gamma, sample_dynamics, sample_rewards
-from narl.tabular.problem import Problem
 from narl.tabular.stats import Stats
 
 # A KS test with a fixed key either holds for good or not; 1e-3 leaves room for one bad draw.
 LEAST_P = 1e-3
 SHAPES = [0.3, 0.9, 1.0, 1.5, 2.0, 7.0, 300.0, 1e5]
-NUM_BELOW_ONE = 2
-
-
-def f32(x):
-    return jnp.asarray(x, jnp.float32)
 
 
 @pytest.fixture(scope="module")
 def table():
-    """20 000 draws of each shape, side by side in one call, and those ≥ 1 once more by `gamma`."""
+    """20 000 draws of each shape, side by side in one call."""
     shapes = jnp.broadcast_to(f32(SHAPES), (20000, len(SHAPES)))
-    any_shape = jax.jit(lambda key: jnp.exp(log_gamma(key, shapes)))
-    from_one = jax.jit(lambda key: gamma(key, shapes[:, NUM_BELOW_ONE:]))
-    key_any, key_one = jax.random.split(jax.random.key(0))
-    return np.asarray(any_shape(key_any)), np.asarray(from_one(key_one))
+    return np.asarray(jax.jit(lambda key: jnp.exp(log_gamma(key, shapes)))(jax.random.key(0)))
+
+
+def assert_gamma(draws, shape):
+    assert np.isfinite(draws).all()
+    assert (draws > 0).all()
+    assert kstest(draws, scipy_stats.gamma(shape).cdf).pvalue > LEAST_P
+    assert draws.mean() == pytest.approx(shape, abs=5 * np.sqrt(shape / len(draws)))
+    # The variance of a Gamma's sample variance: fourth central moment 3k² + 6k.
+    error = 5 * np.sqrt((2 * shape**2 + 6 * shape) / len(draws))
+    assert draws.var(dtype=float) == pytest.approx(shape, abs=error)
 
 
 @pytest.mark.parametrize(("column", "shape"), list(enumerate(SHAPES)))
-def test_gamma_has_its_distribution(table, column, shape):
-    samples = [table[0][:, column]]
-    if shape >= 1:
-        samples.append(table[1][:, column - NUM_BELOW_ONE])
-    for draws in samples:
-        assert np.isfinite(draws).all()
-        assert (draws > 0).all()
-        assert kstest(draws, scipy_stats.gamma(shape).cdf).pvalue > LEAST_P
-        assert draws.mean() == pytest.approx(shape, abs=5 * np.sqrt(shape / len(draws)))
-        # The variance of a Gamma's sample variance: fourth central moment 3k² + 6k.
-        error = 5 * np.sqrt((2 * shape**2 + 6 * shape) / len(draws))
-        assert draws.var(dtype=float) == pytest.approx(shape, abs=error)
+def test_any_shape_has_its_distribution(table, column, shape):
+    assert_gamma(table[:, column], shape)
+
+
+@pytest.mark.slow
+def test_gamma_itself_serves_shapes_from_one_on():
+    shapes = [shape for shape in SHAPES if shape >= 1]
+    draws = gamma(jax.random.key(1), jnp.broadcast_to(f32(shapes), (20000, len(shapes))))
+    for column, shape in zip(np.asarray(draws).T, shapes, strict=True):
+        assert_gamma(column, shape)
 
 
 def test_gamma_elements_are_independent(table):
-    for draws in table:
-        ranks = scipy_stats.rankdata(draws, axis=0)
-        between = np.corrcoef(ranks.T) - np.eye(draws.shape[1])
-        assert np.abs(between).max() < 5 / np.sqrt(len(draws))
-        for ahead in (1, 2, 100):
-            for column in ranks.T:
-                serial = np.corrcoef(column[:-ahead], column[ahead:])[0, 1]
-                assert abs(serial) < 5 / np.sqrt(len(draws))
+    ranks = scipy_stats.rankdata(table, axis=0)
+    between = np.corrcoef(ranks.T) - np.eye(table.shape[1])
+    assert np.abs(between).max() < 5 / np.sqrt(len(table))
+    for ahead in (1, 2, 100):
+        for column in ranks.T:
+            serial = np.corrcoef(column[:-ahead], column[ahead:])[0, 1]
+            assert abs(serial) < 5 / np.sqrt(len(table))
 
 
 @pytest.mark.slow
@@ -86,25 +84,6 @@ def test_gamma_over_a_fine_grid_of_shapes():
         assert kstest(cdf, "uniform").pvalue > LEAST_P / 3
 
 
-def posterior_of(seed, num_states=12, num_actions=2, num_slots=3):
-    """The same counts in slots and in a dense table."""
-    rng = np.random.default_rng(seed)
-    p = brute.random_kernel(rng, num_states, num_actions, num_slots)
-    visits, reward_sum, transitions = brute.random_counts(rng, p)
-    successors, _ = brute.slots_of(p)
-    padded = np.concatenate([transitions, np.zeros((*visits.shape, 1))], axis=-1)
-    in_slots = np.take_along_axis(padded, successors, axis=-1)
-    sizes = {"num_states": num_states, "num_actions": num_actions, "horizon": 4}
-    p0, num_episodes = f32(np.full(num_states, 1 / num_states)), jnp.float32(10)
-    dense = Problem(p0, num_episodes, None, **sizes)
-    slots = Problem(p0, num_episodes, jnp.asarray(successors), **sizes)
-    counts = f32(visits), f32(reward_sum)
-    return transitions, (
-        (dense, Stats(*counts, f32(transitions))),
-        (slots, Stats(*counts, f32(in_slots))),
-    )
-
-
 @functools.partial(jax.jit, static_argnames=("alpha0", "members"))
 def draw(key, counts, problem, alpha0, members):
     return sample_dynamics(key, counts, problem, alpha0, members)
@@ -119,12 +98,13 @@ def draw(key, counts, problem, alpha0, members):
     ],
 )
 def test_sampled_dynamics_are_dirichlet_in_both_layouts(alpha0):
-    transitions, layouts = posterior_of(0)
+    data = data_of(0)
+    transitions = data.counts[2]
     alpha = alpha0 + transitions
     total = alpha.sum(-1, keepdims=True)
     mean = alpha / total
     deviation = np.sqrt(mean * (1 - mean) / (total + 1))
-    for seed, (problem, counts) in enumerate(layouts):
+    for seed, (problem, counts) in enumerate(data.layouts):
         members = 2000
         p = np.asarray(draw(jax.random.key(seed), counts, problem, alpha0, members))
         assert p.shape == (members, 12, 2, 12)
@@ -148,20 +128,27 @@ def test_sampled_dynamics_are_dirichlet_in_both_layouts(alpha0):
         assert abs(across_members) < 5 / np.sqrt(uniform.size)
 
 
-@pytest.mark.parametrize("alpha0", [0.01, pytest.param(0.001, marks=pytest.mark.slow)])
-def test_a_small_prior_weight_still_gives_distributions(alpha0):
+@pytest.mark.parametrize(
+    ("layout", "alpha0"),
+    [
+        (0, 0.01),
+        pytest.param(1, 0.01, marks=pytest.mark.slow),
+        pytest.param(0, 0.001, marks=pytest.mark.slow),
+    ],
+)
+def test_a_small_prior_weight_still_gives_distributions(layout, alpha0):
     """Their Gamma draws are all 0 in float32; the distributions are not."""
-    transitions, layouts = posterior_of(2, num_states=4, num_slots=1)
-    unseen = transitions.sum(-1) == 0
+    data = data_of(2, shape=(4, 2, 4), num_slots=1)
+    unseen = data.counts[0] == 0
     assert unseen.any()
-    for problem, counts in layouts:
-        p = np.asarray(draw(jax.random.key(6), counts, problem, alpha0, 2000))
-        assert np.isfinite(p).all()
-        np.testing.assert_allclose(p.sum(-1), 1, atol=1e-5)
-        # Nearly all mass on one of the four states, on each as often.
-        assert p[:, unseen].max(-1).mean() > 0.9
-        frequency = (p[:, unseen] > 0.5).mean(0)
-        np.testing.assert_allclose(frequency, 0.25, atol=5 * np.sqrt(0.1875 / 2000))
+    problem, counts = data.layouts[layout]
+    p = np.asarray(draw(jax.random.key(6), counts, problem, alpha0, 2000))
+    assert np.isfinite(p).all()
+    np.testing.assert_allclose(p.sum(-1), 1, atol=1e-5)
+    # Nearly all mass on one of the four states, on each as often.
+    assert p[:, unseen].max(-1).mean() > 0.9
+    frequency = (p[:, unseen] > 0.5).mean(0)
+    np.testing.assert_allclose(frequency, 0.25, atol=5 * np.sqrt(0.1875 / 2000))
 
 
 def test_sampled_rewards_have_the_normal_posterior():

@@ -6,16 +6,13 @@ import jax.numpy as jnp
 import jaxtyping
 import numpy as np
 import pytest
+from layouts import f32
 
 from narl.tabular.dynamics import dense
 from narl.tabular.envs import deep_sea
 from narl.tabular.mdp import Episode, make_mdp, sample_episode
 from narl.tabular.problem import Problem, make_problem
 from narl.tabular.stats import Stats, empty, estimate, record
-
-
-def f32(x):
-    return jnp.asarray(x, jnp.float32)
 
 
 def problem_of(num_states, num_actions, horizon, successors=None):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from narl.experiments.experiment import Experiment, Result, Scale
-from narl.experiments.outcome import Chart, Claim, Outcome
+from narl.experiments.outcome import Chart, Claim, Outcome, Verdict
 from narl.experiments.parts import band, below, decomposition_table, spread, worst
 from narl.paper import implements
 from narl.tabular.study import Study, study
@@ -52,6 +52,13 @@ def excess(result: Result) -> np.ndarray:
     return (result.array("value") - v_star).mean(axis=1) / v_star
 
 
+def slower(x: np.ndarray, y: np.ndarray, budget: int) -> Verdict:
+    """Does x take twice as long as y? Open where the run ended before either arrived."""
+    if np.median(y) > budget:
+        return "undecided" if np.median(x) > budget else "fails"
+    return below(2 * y, x)
+
+
 def _claims(results: Mapping[str, Result]) -> list[Claim]:
     claims = []
     rivals = ("UCRL2", "UCRL2 (TabulaRL)")
@@ -59,6 +66,7 @@ def _claims(results: Mapping[str, Result]) -> list[Claim]:
         over = {agent: excess(results[f"{agent} · {env}"]) for agent in AGENTS}
         when = {agent: converged(results[f"{agent} · {env}"]) for agent in AGENTS}
         narl = ("NARL Gaussian", "NARL bootstrap")
+        budget = results[f"UCRL2 · {env}"].run.metrics["episodes"]
         claims.append(
             Claim(
                 f"fig1b-overestimates-{env.lower()}",
@@ -71,13 +79,13 @@ def _claims(results: Mapping[str, Result]) -> list[Claim]:
         claims.append(
             Claim(
                 f"fig1b-slow-{env.lower()}",
-                f"On {env}, UCRL2 takes much longer (ten times at least) than NARL to come to the "
-                "true value.",
+                f"On {env}, UCRL2 takes much longer than NARL (twice as long at least) to come to "
+                "the true value.",
                 "§5, Fig. 1(b)",
-                worst([below(10 * when[a], when[b]) for a in narl for b in rivals]),
+                worst([slower(when[b], when[a], budget) for a in narl for b in rivals]),
                 "episode from which |Ṽ − V*| ≤ V*/4 for good: "
                 + "; ".join(f"{a} {spread(when[a])}" for a in AGENTS)
-                + f" (never: {len(results[f'UCRL2 · {env}'].array('value')[0]) + 1})",
+                + f" (never: {budget + 1})",
             )
         )
     return claims

@@ -18,6 +18,8 @@ MOST_POINTS = 200
 """Points per line that the page holds."""
 
 NUM_TICKS = 6
+FAR = 7
+"""Powers of ten from which a symlog axis shows every third."""
 
 
 def drawing(chart: Chart, looks: Mapping[str, Look]) -> dict[str, Any]:
@@ -119,7 +121,8 @@ def _specification(chart: Chart, drawn: list[Line], looks: Mapping[str, Look]) -
         rule = alt.Chart(alt.NamedData("one")).mark_rule(
             clip=True, color="var(--reference)", strokeDash=[5, 4]
         )
-        layers.insert(0, rule.encode(alt.YDatum(level, type="quantitative", title=None)))
+        at_level = alt.YDatum(level, type="quantitative", scale=y["scale"], axis=y["axis"])
+        layers.insert(0, rule.encode(at_level.title(None)))
     whole = alt.layer(*layers).add_params(hidden)
     title = alt.TitleParams(chart.y_label, anchor="start", frame="bounds")
     packed = whole.properties(title=title, width="container", height=300).to_dict()
@@ -150,31 +153,47 @@ def _scale(axis: Axis, channel: str, dotted: bool) -> alt.Scale:
 def _axis(axis: Axis, channel: str, values: Sequence[np.ndarray]) -> alt.Axis:
     """Few and round ticks at any zoom; Vega's own are too many on a logarithmic axis."""
     flat = np.concatenate(values)
+    value, size = "datum.value", "abs(datum.value)"
+    brief = f"replace(format({value}, '~e'), '+', '')"
+    label = f"{size} >= 1e6 ? {brief} : format({value}, ',~r')"
     if axis == "linear" or (axis == "symlog" and not symlog_ticks(flat)):
-        return alt.Axis(tickCount=NUM_TICKS)
-    low, high, size = f"domain('{channel}')[0]", f"domain('{channel}')[1]", "abs(datum.value)"
-    digit = f"round({size} / pow(10, floor(log({size}) / LN10 + 1e-9)))"
+        whole = 1 if is_whole(flat) else alt.Undefined
+        usual = f"{size} >= 1e6 ? {brief} : datum.label"
+        return alt.Axis(tickCount=NUM_TICKS, tickMinStep=whole, labelExpr=usual)
+    low, high = f"domain('{channel}')[0]", f"domain('{channel}')[1]"
+    power = f"floor(log({size}) / LN10 + 1e-9)"
+    digit = f"round({size} / pow(10, {power}))"
     if axis == "log":
         ratio = f"{high} / {low}"
         digits = f"{ratio} < 10 ? [1,2,3,5,7] : {ratio} < 1000 ? [1,2,5] : [1]"
         shown = f"{ratio} < 4 || indexof({digits}, {digit}) >= 0"
+        ticks: dict[str, Any] = {"tickCount": NUM_TICKS}
     else:
-        digits = f"{size} * 20 > max(abs({low}), abs({high})) ? [1,2,5] : [1]"
-        shown = f"datum.value == 0 || indexof({digits}, {digit}) >= 0"
+        far = f"max(abs({low}), abs({high}))"
+        digits = f"{size} * 20 > {far} ? [1,2,5] : [1]"
+        third = f"{far} > 1e{FAR} ? {power} > 0 && {power} % 3 == 0 && {digit} == 1 : "
+        shown = f"{value} == 0 || ({third}indexof({digits}, {digit}) >= 0)"
+        every = [sign * d * 10.0**p for sign in (-1, 1) for p in range(16) for d in (1, 2, 5)]
+        # Vega drops values beyond the count, which has a default
+        ticks = {"values": [*every, 0], "tickCount": 1000}
     visible = {"condition": {"test": shown, "value": 1}, "value": 0}
     return alt.Axis(
-        # both together would drop some of the values
-        tickCount=NUM_TICKS if axis == "log" else alt.Undefined,
-        values=alt.Undefined if axis == "log" else symlog_ticks(flat, (1, 2, 5)),
+        **ticks,
         gridOpacity=visible,
         tickOpacity=visible,
-        labelExpr=f"{shown} ? format(datum.value, ',~r') : ''",
+        labelExpr=f"{shown} ? ({label}) : ''",
         labelOverlap=False,
     )
 
 
-def symlog_ticks(values: np.ndarray, digits: Sequence[int] = (1,)) -> list[float]:
-    """Zero and the powers of ten (times the digits), both ways, as far as the values go.
+def is_whole(values: np.ndarray) -> bool:
+    """Whether these are counts, which have nothing to say between 1 and 2."""
+    known = values[np.isfinite(values)]
+    return bool(np.all(known == np.round(known)))
+
+
+def symlog_ticks(values: np.ndarray) -> list[float]:
+    """Zero and the powers of ten (every third, if they are many), as far as the values go.
 
     Empty for values that lie so close that even ticks suit them better.
     """
@@ -182,6 +201,7 @@ def symlog_ticks(values: np.ndarray, digits: Sequence[int] = (1,)) -> list[float
     top, bottom = float(known.max(initial=0)), float(-known.min(initial=0))
     if max(top, bottom) < 2 or (known.min() * known.max() > 0 and np.ptp(np.log(abs(known))) < 3):
         return []
-    ticks = [float(digit * 10**power) for power in range(13) for digit in digits]
-    below = [-tick for tick in reversed(ticks) if tick <= bottom]
-    return [*below, 0.0, *(tick for tick in ticks if tick <= top)]
+    few = max(top, bottom) > 10**FAR
+    powers = [10.0**power for power in (range(3, 19, 3) if few else range(FAR + 1))]
+    below = [-power for power in reversed(powers) if power <= bottom]
+    return [*below, 0.0, *(power for power in powers if power <= top)]

@@ -21,7 +21,7 @@ from matplotlib.ticker import (
 )
 
 from narl.experiments.outcome import Axis, Chart
-from narl.report.charts import reference, symlog_ticks
+from narl.report.charts import is_whole, reference, symlog_ticks
 from narl.report.lines import Line, check, lines
 from narl.report.numerals import plain
 from narl.report.palette import COLOURS, Look, looks
@@ -32,6 +32,7 @@ SIZE = (5.4, 3.3)
 """Inches: the text width of most papers."""
 LINE_OF_LEGEND = 84
 """Letters that fit below a figure, side by side."""
+STEPS = [1, 2, 2.5, 5, 10]
 
 GREY, FAINT = "#57606a", "#e3e7eb"
 STYLE: Any = {  # Any, because its type would be a list of all of matplotlib's settings
@@ -124,7 +125,7 @@ def _scale(axes: Axes, name: str, kind: Axis, values: np.ndarray) -> None:
     )
     axis = axes.xaxis if name == "x" else axes.yaxis
     if kind == "linear":
-        axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+        axis.set_major_locator(MaxNLocator(6, steps=STEPS, integer=is_whole(values)))
     elif kind == "log":
         axis.set_major_locator(_log_ticks(values[np.isfinite(values)]))
         axis.set_minor_locator(NullLocator())
@@ -139,7 +140,7 @@ def _log_ticks(values: np.ndarray) -> Locator:
     """Powers of ten; over a short way also what lies between them."""
     ratio = values.max() / values.min()
     if ratio < 3:
-        return MaxNLocator(6, steps=[1, 2, 2.5, 5, 10])
+        return MaxNLocator(6, steps=STEPS)
     digits = range(1, 10) if ratio < 10 else (1, 2, 5) if ratio < 1000 else (1,)
     return LogLocator(subs=tuple(digits), numticks=10)
 

@@ -90,22 +90,24 @@ def table(item: Table, id: str) -> str:
     places = range(len(item.columns))
     columns = [[row[place] for row in item.rows] for place in places]
     numeric = [_is_numeric(cells) for cells in columns]
+    kinds = ["num" if right else "" for right in numeric]
     shown = [
         column(cells) if right else [_cell(cell) for cell in cells]
         for cells, right in zip(columns, numeric, strict=True)
     ]
     heads = [
-        f'<th scope="col"{_right(right)}><button type="button">{inline(name)}</button></th>'
-        for name, right in zip(item.columns, numeric, strict=True)
+        f'<th scope="col"{_class(kind)}><button type="button">{inline(name)}</button></th>'
+        for name, kind in zip(item.columns, kinds, strict=True)
     ]
     rows = []
     for index, row in enumerate(item.rows):
         cells = []
         for place in places:
-            kind, scope = ("td", "") if place else ("th", ' scope="row"')
+            tag, scope = ("td", "") if place else ("th", ' scope="row"')
             key = f' data-sort="{text(_sort_key(row[place]))}"'
             words = inline(shown[place][index])
-            cells.append(f"<{kind}{scope}{_right(numeric[place])}{key}>{words}</{kind}>")
+            name = kinds[place] or ("whole" if len(shown[place][index]) <= 30 else "")
+            cells.append(f"<{tag}{scope}{_class(name)}{key}>{words}</{tag}>")
         rows.append(f"<tr>{''.join(cells)}</tr>")
     return (
         f'<div class="block" id="{id}"><h3 id="{id}-title">{inline(item.title)}</h3>'
@@ -120,8 +122,7 @@ def claim_list(outcome: Outcome, id: str) -> str:
     """An experiment's claims: verdict, statement, where it stands, the numbers."""
     items = [
         f'<li id="{anchor(id, "claim", claim.id)}"><div>{badge(claim.verdict)}</div><div>'
-        f"<p>{inline(claim.statement)}</p>"
-        f'<p class="muted small">{inline(claim.where)}</p>'
+        f'<p>{inline(claim.statement)} <span class="muted small">({inline(claim.where)})</span></p>'
         f'<p class="small">Measured: {inline(claim.numbers)}</p></div></li>'
         for claim in outcome.claims
     ]
@@ -155,7 +156,9 @@ def _cell(value: Any) -> str:
         return MISSING
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return column([value])[0] if _is_numeric([value]) else str(value)
+    if _is_numeric([value]):
+        return column([value])[0]
+    return re.sub(r"(?<![\w.)])-(?=\d)", "−", str(value))
 
 
 def _sort_key(value: Any) -> str:
@@ -168,5 +171,5 @@ def _sort_key(value: Any) -> str:
     return found[1].replace(",", "").replace("−", "-") if found else value
 
 
-def _right(numeric: bool) -> str:
-    return ' class="num"' if numeric else ""
+def _class(name: str) -> str:
+    return f' class="{name}"' if name else ""

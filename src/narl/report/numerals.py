@@ -23,12 +23,13 @@ def plain(value: float | None) -> str:
 
 
 def column(values: Sequence[float | None]) -> list[str]:
-    """Numbers under each other, with as many decimals as the one that needs most."""
+    """Numbers under each other: with as many decimals, unless they lie far apart."""
     known = [value for value in values if value is not None and math.isfinite(value)]
     whole = all(isinstance(value, Integral) for value in known)
-    wide = any(value != 0 and not 1e-4 <= abs(value) < 1e7 for value in known)
+    sizes = [abs(value) for value in known if value != 0]
+    apart = max(sizes, default=1) / min(sizes, default=1) >= 1000
     decimals = max((_decimals(value) for value in known), default=0)
-    if whole or wide or decimals > DIGITS:
+    if whole or apart or decimals > DIGITS:
         return [plain(value) for value in values]
     return [
         _signed(f"{value:,.{decimals}f}") if value is not None and math.isfinite(value) else MISSING

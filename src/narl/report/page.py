@@ -82,7 +82,7 @@ def outcome_id(outcome: Outcome) -> str:
 
 
 def chart_id(outcome: Outcome, chart: Chart) -> str:
-    """The name of a chart on the page and of its files: fig1a-paper-regret."""
+    """The name of a chart and of its files: fig1a-paper-regret."""
     return anchor(outcome_id(outcome), chart.id.removeprefix(outcome.id))
 
 
@@ -149,7 +149,7 @@ def _summary(outcomes: Sequence[Outcome]) -> str:
 
 def _experiment(outcome: Outcome, style: Mapping[str, Look], common: Mapping[str, Any]) -> str:
     id = outcome_id(outcome)
-    charts = [_chart(chart, chart_id(outcome, chart), style) for chart in outcome.charts]
+    charts = [_chart(chart, f"chart-{chart_id(outcome, chart)}", style) for chart in outcome.charts]
     grid = "charts" + (" pair" if len(charts) > 1 else "") + (" odd" if len(charts) % 2 else "")
     tables = [table(item, anchor(id, "table", item.id)) for item in outcome.tables]
     own = {k: v for k, v in _shown(outcome.environment).items() if k not in common}
@@ -162,8 +162,8 @@ def _experiment(outcome: Outcome, style: Mapping[str, Look], common: Mapping[str
         prose(outcome.about),
         f'<p><code class="command">{text(outcome.command)}</code></p>',
         facts(own),
-        claim_list(outcome, id),
         f'<div class="{grid}">{"".join(charts)}</div>' if charts else "",
+        claim_list(outcome, id),
         *tables,
         f'<div class="block"><h3>Notes</h3><ul class="notes">{notes}</ul></div>' if notes else "",
         f"<details><summary>{_count(len(outcome.runs), 'run')} behind it</summary>"

@@ -170,8 +170,8 @@ def _hoeffding(options: Ucbvi, problem: Problem, state: CountState, to_go: Array
 def _bernstein(
     options: Ucbvi, problem: Problem, state: CountState, variance: Array, to_go: Array
 ) -> Array:
-    """Practical: √(2·Var·l/n) + (H−h)(l/n + √(l/n)/H), l = ln(2+k). Theory: Azar et al., bonus 2,
-    whose last term is bounded here by its cap H²/n.
+    """Practical: √(2·Var·l/n) + (H−h)·l/n + √(2·l/n), l = ln(2+k). Theory: Azar et al., bonus 2,
+    whose last term is bounded here by its cap √(8H²/n).
 
     The reward's own uncertainty is that of one step; the variance term covers the steps after it.
     """

@@ -1,0 +1,515 @@
+"""NARL's agents: the noise each adds at given counts, recovered from the plans it leads to."""
+
+import functools
+import math
+
+import brute
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from layouts import assert_plan, data_of, f32
+from scipy.stats import binom, chisquare, kstest, norm
+
+from narl.tabular import narl_ucrl
+from narl.tabular.agents import agent_options, make_agent
+from narl.tabular.dynamics import dense
+from narl.tabular.envs import riverswim
+from narl.tabular.mdp import Episode, solve
+from narl.tabular.narl_ucbvi import FakeState, add_fakes, toss
+from narl.tabular.narl_ucrl import MemberState
+from narl.tabular.planning import steps_to_go
+from narl.tabular.problem import Problem, make_problem, make_world
+from narl.tabular.run import run_episode
+from narl.tabular.stats import Stats, estimate
+
+LEAST_P = 1e-3
+VISITS = np.array([[0.0, 1.0], [4.0, 100.0], [7.0, 0.0]])
+NUM_KEYS = 3000
+
+
+def small_data(r_mean=0.4, horizon=2, num_episodes=50):
+    """Three states; every visit of a pair led to the next state."""
+    transitions = VISITS[..., None] * np.roll(np.eye(3), 1, axis=1)[:, None, :]
+    return data_of(
+        counts=(VISITS, r_mean * VISITS, transitions),
+        shape=(3, 2, horizon),
+        num_episodes=num_episodes,
+    )
+
+
+def agent_of(name, problem, **options):
+    return make_agent(name, agent_options(name, **options), problem)
+
+
+def plans(agent, problem, state, num_keys=NUM_KEYS):
+    """q over many keys, [keys, H, S, A]."""
+    keys = jax.random.split(jax.random.key(3), num_keys)
+    many = jax.jit(jax.vmap(lambda key: agent.plan(key, problem, state)[0].q))
+    return np.asarray(many(keys), dtype=float)
+
+
+def assert_largest_of_normals(x, sigma, members):
+    """x is the maximum of ``members`` draws of N(0, σ²)."""
+    assert kstest(x / sigma, lambda t: norm.cdf(t) ** members).pvalue > LEAST_P
+
+
+def terms_of(q, data, centred=False):
+    """Terms A and B of Eq. 2 for a horizon of 2, and ‖Ṽ^1‖, from the plans themselves."""
+    term_a = q[:, 1] - data.r_hat
+    v = q[:, 1].max(-1)
+    term_b = q[:, 0] - q[:, 1] - np.einsum("sat,nt->nsa", data.p_hat, v)
+    length = np.linalg.norm(v - v.mean(-1, keepdims=True) if centred else v, axis=-1)
+    return term_a, term_b, length
+
+
+RAW = {"clip": "none", "clip_reward": False}
+
+
+def gaussian_sigma(c):
+    sigma = np.ones(VISITS.shape)
+    for s, a in zip(*np.nonzero(VISITS), strict=True):
+        sigma[s, a] = math.sqrt(c / VISITS[s, a])
+    return sigma
+
+
+def theorem_sigmas(epsilon, num_episodes, horizon):
+    """2β_r(N, δ/(2SA)) and 2β_P(N, δ/(SA)) with δ = ε/(4T), as printed; 1 where N = 0."""
+    delta = epsilon / (4 * num_episodes * horizon)
+    sigma_r, sigma_p = np.ones(VISITS.shape), np.ones(VISITS.shape)
+    for s, a in zip(*np.nonzero(VISITS), strict=True):
+        n = VISITS[s, a]
+        sigma_r[s, a] = 2 * math.sqrt(math.log(2 * math.sqrt(n + 1) * 12 / delta) / n)
+        sigma_p[s, a] = 2 * math.sqrt(4 * math.log(math.sqrt(n + 1) * 2**3 * 6 / delta) / n)
+    return sigma_r, sigma_p
+
+
+@pytest.mark.parametrize(
+    ("noise", "measure"),
+    [("gaussian", "signed"), ("gaussian", "centred"), ("theorem", "signed")],
+)
+def test_both_parts_carry_noise_of_their_own_scale_and_number(noise, measure):
+    data = small_data()
+    problem, stats = data.layouts[0]
+    numbers = {"members_r": 3, "members_p": 7, "measure": measure, "noised": "both"}
+    agent = agent_of("narl-ucrl", problem, noise=noise, c=0.5, **numbers, **RAW)
+    q = plans(agent, problem, stats)
+    if noise == "theorem":
+        sigma_r, sigma_p = theorem_sigmas(0.1, 50, 2)
+    else:
+        sigma_r = sigma_p = gaussian_sigma(0.5)
+    term_a, term_b, length = terms_of(q, data, measure == "centred")
+    for s, a in np.ndindex(VISITS.shape):
+        assert_largest_of_normals(term_a[:, s, a], sigma_r[s, a], 3)
+        assert_largest_of_normals(term_b[:, s, a] / length, sigma_p[s, a], 7)
+    assert abs(np.corrcoef(term_a[:, 1, 0], term_b[:, 1, 0] / length)[0, 1]) < 0.1
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "dirichlet", "bootstrap"])
+@pytest.mark.parametrize("noised", ["reward", "dynamics"])
+def test_only_the_named_part_carries_noise(noise, noised):
+    data = small_data()
+    problem, stats = data.layouts[0]
+    agent = agent_of("narl-ucrl", problem, noise=noise, noised=noised, members=3, **RAW)
+    state = stats
+    if noise == "bootstrap":
+        state = MemberState(stats, jax.tree.map(lambda x: jnp.stack([0 * x] * 3), stats))
+    term_a, term_b, _ = terms_of(plans(agent, problem, state, num_keys=20), data)
+    if noised == "reward":
+        np.testing.assert_allclose(term_b, 0, atol=1e-5)
+        assert (term_a.std(0) > 0.001).all()
+    else:
+        np.testing.assert_allclose(term_a, 0, atol=1e-5)
+        # Without reward noise Ṽ^1 is (.4, .4, .4): its mean under a distribution is no surprise.
+        assert (term_b.std(0) > 0.001).any() or noise == "dirichlet"
+
+
+def test_the_default_is_noise_on_the_reward_alone():
+    data = small_data()
+    problem, stats = data.layouts[0]
+    options = agent_options("narl-ucrl", **RAW)
+    term_a, term_b, _ = terms_of(plans(agent_of("narl-ucrl", problem, **RAW), problem, stats), data)
+    sigma = gaussian_sigma(options.c)
+    for s, a in np.ndindex(VISITS.shape):
+        assert_largest_of_normals(term_a[:, s, a], sigma[s, a], 10)
+    np.testing.assert_allclose(term_b, 0, atol=1e-5)
+
+
+def test_clipping_keeps_rewards_and_values_in_range():
+    data = small_data(horizon=3)
+    for problem, stats in data.layouts:
+        agent = agent_of("narl-ucrl", problem, noised="both", c=1.0)
+        q = plans(agent, problem, stats, num_keys=50)
+        assert (q[:, 2] >= 0).all()
+        assert (q[:, 2] <= 1).all()
+        value = jax.jit(agent.plan)(jax.random.key(0), problem, stats)[0].value
+        assert 0 <= value <= 3
+    problem, stats = data.layouts[0]
+    raw = plans(agent_of("narl-ucrl", problem, noised="both", c=1.0, **RAW), problem, stats, 50)
+    assert (raw[:, 2] > 1).any()
+    assert (raw > 3).any()
+
+
+def test_noise_is_shared_over_stages_unless_fresh_is_asked_for():
+    data = small_data(horizon=3)
+    problem, stats = data.layouts[0]
+    correlations = []
+    for per_stage in (False, True):
+        agent = agent_of(
+            "narl-ucrl", problem, noised="dynamics", c=0.5, members=1, per_stage=per_stage, **RAW
+        )
+        q = plans(agent, problem, stats, 1000)
+        noise = []
+        for h in (1, 0):
+            v = q[:, h + 1].max(-1)
+            term_b = q[:, h] - data.r_hat - np.einsum("sat,nt->nsa", data.p_hat, v)
+            noise.append(term_b[:, 1, 0] / np.linalg.norm(v, axis=-1))
+            assert_largest_of_normals(noise[-1], gaussian_sigma(0.5)[1, 0], 1)
+        correlations.append(np.corrcoef(*noise)[0, 1])
+    assert correlations[0] > 0.3
+    assert abs(correlations[1]) < 0.15
+
+
+def test_dirichlet_noise_makes_the_samples_of_the_posterior(monkeypatch):
+    data = small_data(horizon=3)
+    problem, stats = data.layouts[0]
+    rng = np.random.default_rng(0)
+    r = rng.uniform(0, 1, (2, 3, 2))
+    p = np.stack([brute.random_kernel(rng, 3, 2) for _ in range(5)])
+    asked = []
+
+    def rewards(key, stats, mu0, tau0, tau, members):
+        asked.append((mu0, tau0, tau, members))
+        return f32(r)
+
+    def dynamics(key, stats, problem, alpha0, members):
+        asked.append((alpha0, members))
+        return f32(p)
+
+    monkeypatch.setattr(narl_ucrl, "sample_rewards", rewards)
+    monkeypatch.setattr(narl_ucrl, "sample_dynamics", dynamics)
+    options = agent_options("narl-ucrl", noise="dirichlet", members_r=2, members_p=5, **RAW)
+    agent = narl_ucrl.narl_ucrl(narl_ucrl.resolve(options, problem))
+    plan, _ = agent.plan(jax.random.key(0), problem, stats)
+    assert sorted(asked, key=len) == [(1.0, 5), (0.0, 1.0, 1.0, 2)]
+    xi_r, xi_p = r - data.r_hat, p - data.p_hat
+    expected = brute.naevi(data.p_hat, data.r_hat, xi_r, xi_p, data.p0, 3, "none", False)
+    assert_plan(plan, expected)
+    # In other words: the best sampled reward, and the best sampled row for the next values.
+    np.testing.assert_allclose(plan.q[2], r.max(0), atol=1e-6)
+
+
+def test_dirichlet_rewards_have_the_normal_posterior():
+    data = small_data()
+    problem, stats = data.layouts[0]
+    agent = agent_of("narl-ucrl", problem, noise="dirichlet", members=4, noised="reward", **RAW)
+    q = plans(agent, problem, stats)
+    for s, a in np.ndindex(VISITS.shape):
+        mean = data.counts[1][s, a] / (1 + VISITS[s, a])
+        assert_largest_of_normals(q[:, 1, s, a] - mean, 1 / math.sqrt(1 + VISITS[s, a]), 4)
+
+
+def test_theorem_1_decides_the_number_of_members():
+    problem, _ = small_data().layouts[0]
+    delta = 0.1 / (4 * 50 * 2)
+    options = narl_ucrl.resolve(agent_options("narl-ucrl", noise="theorem"), problem)
+    assert options.members_r == math.ceil(math.log(2 * 3 * 2 * 2 / delta) / 3)
+    assert options.members_p == math.ceil(3 + math.log(2 * 2 * 2 / delta) / 3)
+    given = agent_options("narl-ucrl", noise="theorem", members_r=2)
+    assert narl_ucrl.resolve(given, problem).members_r == 2
+    mended = agent_options("narl-ucrl", noise="theorem", corrected=True)
+    assert narl_ucrl.resolve(mended, problem).members_r > options.members_r
+    plain = narl_ucrl.resolve(agent_options("narl-ucrl", members=6, members_p=4), problem)
+    assert (plain.members_r, plain.members_p) == (6, 4)
+
+
+# --- bootstrap --------------------------------------------------------------------------------
+
+
+def split_members(stats, members, seed=0):
+    """Members with random halves of the data, each with some of every pair that was seen."""
+    rng = np.random.default_rng(seed)
+    table = np.asarray(stats.transitions).astype(int)
+    halves = rng.binomial(np.broadcast_to(table, (members, *table.shape)), 0.5)
+    halves = np.where(halves.sum(-1, keepdims=True) > 0, halves, table)
+    visits = halves.sum(-1)
+    rewards = rng.uniform(-0.5, 1.5, visits.shape)
+    return Stats(f32(visits), f32(visits * rewards), f32(halves)), rewards
+
+
+def test_bootstrap_members_replace_the_estimates():
+    shape = (12, 2, 4)
+    rng = np.random.default_rng(1)
+    counts = brute.random_counts(rng, brute.random_kernel(rng, *shape[:2], 3), unseen=0)
+    data = data_of(counts=counts, shape=shape)
+    for problem, stats in data.layouts:
+        members, r_members = split_members(stats, 3)
+        agent = agent_of("narl-ucrl", problem, noise="bootstrap", members=3, **RAW)
+        plan, _ = jax.jit(agent.plan)(jax.random.key(0), problem, MemberState(stats, members))
+        p_members = np.asarray(dense(estimate(members, problem)[1], 12), dtype=float)
+        assert np.abs(p_members - data.p_hat).max() > 0.1
+        xi_r, xi_p = r_members - data.r_hat, p_members - data.p_hat
+        args = data.p_hat, data.r_hat, xi_r, xi_p, data.p0, 4, "none", False
+        assert_plan(plan, brute.naevi(*args))
+
+
+def bootstrap_state(stats, members, without=()):
+    """Members with all the data, except those named, which have none."""
+    keep = np.array([m not in without for m in range(members)], dtype=np.float32)
+
+    def share(x):
+        return f32(np.asarray(x) * keep.reshape(-1, *[1] * x.ndim))
+
+    return MemberState(stats, jax.tree.map(share, stats))
+
+
+def test_a_bootstrap_member_without_data_follows_the_rule_for_no_data():
+    data = small_data()
+    for problem, stats in data.layouts:
+        state = bootstrap_state(stats, 1, without=[0])
+        agent = agent_of("narl-ucrl", problem, noise="bootstrap", members=1, **RAW)
+        q = plans(agent, problem, state)
+        # r̃ = N(0,1), and ⟨P̃, Ṽ⟩ = mean(Ṽ) + N(0, ‖Ṽ‖²), whatever r̂ and P̂ are.
+        v = q[:, 1].max(-1)
+        future = q[:, 0] - q[:, 1] - v.mean(-1)[:, None, None]
+        for s, a in np.ndindex(VISITS.shape):
+            assert_largest_of_normals(q[:, 1, s, a], 1, 1)
+            assert_largest_of_normals(future[:, s, a] / np.linalg.norm(v, axis=-1), 1, 1)
+
+
+@pytest.mark.parametrize(("rule", "reward"), [("one", 1.0), ("none", 0.0)])
+def test_other_rules_for_members_without_data(rule, reward):
+    data = small_data()
+    problem, stats = data.layouts[0]
+    agent = agent_of("narl-ucrl", problem, noise="bootstrap", members=1, empty=rule, **RAW)
+    q = plans(agent, problem, bootstrap_state(stats, 1, without=[0]), num_keys=3)
+    np.testing.assert_allclose(q[:, 1], reward, atol=1e-6)
+    np.testing.assert_allclose(q[:, 0], 2 * reward, atol=1e-6)  # P̂ is uniform
+
+
+def test_one_member_with_data_and_one_without():
+    data = small_data(r_mean=-50.0)
+    problem, stats = data.layouts[0]
+    agent = agent_of("narl-ucrl", problem, noise="bootstrap", members=3, noised="reward", **RAW)
+    q = plans(agent, problem, bootstrap_state(stats, 3, without=[1, 2]))
+    # r̂ = −50 never wins against two draws of N(0,1); unseen pairs have three of them.
+    for s, a in np.ndindex(VISITS.shape):
+        assert_largest_of_normals(q[:, 1, s, a], 1, 2 if VISITS[s, a] else 3)
+
+
+def test_bootstrap_members_see_half_of_the_data():
+    mdp = riverswim(horizon=8)
+    problem = make_problem(mdp, 100)
+    agent = agent_of("narl-ucrl", problem, noise="bootstrap", members=20)
+    episode = Episode(
+        jnp.array([0, 1, 2, 1, 2, 3, 2, 1, 0]),
+        jnp.array([1, 1, 0, 1, 1, 0, 0, 0]),
+        f32(np.arange(8)),
+    )
+
+    @jax.jit
+    def observe_many(state, keys):
+        return jax.lax.scan(
+            lambda state, key: (agent.observe(key, problem, state, episode), None), state, keys
+        )[0]
+
+    state = agent.init(jax.random.key(0), problem)
+    assert state.members.visits.shape == (20, 6, 2)
+    state = observe_many(state, jax.random.split(jax.random.key(1), 250))
+    whole, members = np.asarray(state.stats.visits), np.asarray(state.members.visits)
+    assert whole.sum() == 2000
+    seen = whole > 0
+    assert not members[:, ~seen].any()
+    # Binomial(N, ½) per member and pair.
+    z = (members[:, seen] - whole[seen] / 2) / np.sqrt(whole[seen] / 4)
+    assert np.abs(z).max() < 4.5
+    assert (z**2).mean() == pytest.approx(1, abs=5 * math.sqrt(2 / z.size))
+    assert np.abs(np.corrcoef(z)).sum() < 20 + 20 * 19 * 0.6
+    np.testing.assert_array_equal(np.asarray(state.members.transitions).sum(-1), members)
+    # One coin per transition: the reward goes where the move goes.
+    step_rewards = {(2, 0): {1: 2.0}, (1, 0): {0: 7.0}}
+    for (s, a), moves in step_rewards.items():
+        for t, reward in moves.items():
+            others = (
+                np.asarray(state.members.transitions)[:, s, a].sum(-1)
+                - np.asarray(state.members.transitions)[:, s, a, t]
+            )
+            assert (others >= 0).all()
+            assert reward > 0
+
+
+# --- UCBVI ------------------------------------------------------------------------------------
+
+
+def ucbvi_state(agent, problem, stats):
+    return agent.init(jax.random.key(9), problem)._replace(stats=stats)
+
+
+@pytest.mark.parametrize(("noise", "members"), [("gaussian", 3), ("theorem", None)])
+def test_ucbvi_noise_is_on_the_scale_of_the_values(noise, members):
+    data = small_data(r_mean=-1000.0, horizon=3)
+    problem, stats = data.layouts[0]
+    agent = agent_of("narl-ucbvi", problem, noise=noise, c=0.5, members=members)
+    q = plans(agent, problem, ucbvi_state(agent, problem, stats))
+    delta = 0.1 / (4 * 50 * 3)
+    number = members or math.ceil(math.log(2 * 3 * 2 * 3 / delta) / 3)
+    for s, a in zip(*np.nonzero(VISITS), strict=True):
+        n = VISITS[s, a]
+        sigma = 3 * math.sqrt(0.5 / n)
+        if noise == "theorem":
+            sigma = 2 * 3 * math.sqrt(math.log(2 * math.sqrt(n + 1) * 12 / delta) / n)
+        assert_largest_of_normals(q[:, 2, s, a] + 1000, sigma, number)
+    # An unvisited pair is worth H−h, in every stage.
+    np.testing.assert_array_equal(
+        q[:, :, VISITS == 0], np.broadcast_to([[3.0], [2], [1]], (NUM_KEYS, 3, 2))
+    )
+
+
+def test_ucbvi_is_capped_at_the_steps_to_go():
+    data = small_data(r_mean=5.0, horizon=3)
+    for problem, stats in data.layouts:
+        agent = agent_of("narl-ucbvi", problem, c=0.0)
+        plan, state = agent.plan(jax.random.key(0), problem, ucbvi_state(agent, problem, stats))
+        np.testing.assert_array_equal(plan.q, steps_to_go(3, 3, 2))
+        assert plan.value == pytest.approx(3)
+        np.testing.assert_array_equal(state.q, plan.q)
+
+
+def q_history(num_episodes, **options):
+    """Q̃ of successive episodes on RiverSwim."""
+    mdp = riverswim(horizon=6)
+    problem = make_problem(mdp, num_episodes)
+    world = make_world(mdp, solve(mdp), problem)
+    agent = agent_of("narl-ucbvi", problem, **options)
+
+    @jax.jit
+    def history(key):
+        key_init, key_run = jax.random.split(key)
+
+        def step(state, key):
+            state, _ = run_episode(key, agent, problem, world, state)
+            plan, after = agent.plan(key, problem, state)
+            return after, plan.q
+
+        return jax.lax.scan(
+            step, agent.init(key_init, problem), jax.random.split(key_run, num_episodes)
+        )
+
+    state, q = history(jax.random.key(4))
+    return state, np.asarray(q)
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "fake-reward"])
+def test_the_running_minimum_never_rises(noise):
+    state, q = q_history(60, noise=noise)
+    assert (np.diff(q, axis=0) <= 0).all()
+    assert (np.diff(q, axis=0) < 0).any()
+    np.testing.assert_array_equal(state.q, q[-1])
+    unseen = np.asarray(state.stats.visits) == 0
+    ladder = np.asarray(steps_to_go(6, 6, 2))
+    np.testing.assert_array_equal(q[-1][:, unseen], ladder[:, unseen])
+    assert (q <= ladder).all()
+
+
+def test_without_the_running_minimum_values_rise_again():
+    state, q = q_history(60, running_min=False)
+    assert (np.diff(q, axis=0) > 0).any()
+    np.testing.assert_array_equal(state.q, steps_to_go(6, 6, 2))
+
+
+# --- fake rewards -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_coins", [1, 5, 32, 45])
+def test_tosses_are_binomial(num_coins):
+    heads = np.asarray(toss(jax.random.key(num_coins), num_coins, (50, 400)))
+    assert heads.shape == (50, 400)
+    assert heads.min() >= 0
+    assert heads.max() <= num_coins
+    law = binom(num_coins, 0.5)
+    low, high = law.ppf(2e-3), law.ppf(1 - 2e-3)
+    inside = np.arange(low, high + 1)
+    observed = [
+        (heads <= low).sum(),
+        *[(heads == k).sum() for k in inside[1:-1]],
+        (heads >= high).sum(),
+    ]
+    expected = [law.cdf(low), *law.pmf(inside[1:-1]), law.sf(high - 1)]
+    if num_coins == 1:
+        observed, expected = [(heads == 0).sum(), (heads == 1).sum()], [0.5, 0.5]
+    assert chisquare(observed, np.array(expected) * heads.size).pvalue > LEAST_P
+    flat = (heads - num_coins / 2).ravel()
+    assert abs(np.corrcoef(flat[:-1], flat[1:])[0, 1]) < 5 / math.sqrt(flat.size)
+
+
+def test_fakes_of_each_sign_are_tossed_apart():
+    zero = jnp.zeros((4000, 2, 1))
+    fake = add_fakes(jax.random.key(0), 8, FakeState(zero, zero), jnp.float32(1.0))
+    selected, total = np.asarray(fake[0]).ravel(), np.asarray(fake[1]).ravel()
+    plus, minus = (selected + total) / 2, (selected - total) / 2
+    for heads in (plus, minus):
+        counts = np.bincount(heads.astype(int), minlength=9)
+        assert chisquare(counts, binom(8, 0.5).pmf(np.arange(9)) * 8000).pvalue > LEAST_P
+    assert abs(np.corrcoef(plus, minus)[0, 1]) < 5 / math.sqrt(8000)
+
+
+def fake_reward_agent(fakes, rescaled, num_visits, reward, members=40):
+    """One state, one action, visited ``num_visits`` times with the same reward."""
+    problem = Problem(jnp.ones(1), jnp.float32(num_visits), None, 1, 1, 1)
+    options = {"fakes": fakes, "rescaled": rescaled, "members": members}
+    agent = agent_of("narl-ucbvi", problem, noise="fake-reward", **options)
+    episode = Episode(jnp.array([0, 0]), jnp.array([0]), f32([reward]))
+
+    @jax.jit
+    def observe_many(state, keys):
+        return jax.lax.scan(
+            lambda state, key: (agent.observe(key, problem, state, episode), None), state, keys
+        )[0]
+
+    keys = jax.random.split(jax.random.key(6), num_visits)
+    state = observe_many(agent.init(jax.random.key(5), problem), keys)
+    return agent, problem, state
+
+
+@functools.cache
+def fake_means(fakes, num_visits, reward):
+    """Each member's mean over what its coins selected."""
+    _, _, state = fake_reward_agent(fakes, False, num_visits, reward)
+    selected, total = (np.asarray(x, dtype=float)[:, 0, 0] for x in state.fake)
+    return selected, total / selected
+
+
+def test_fake_rewards_shrink_the_mean_as_printed():
+    fakes, n, reward = 2, 4000, 0.5
+    selected, means = fake_means(fakes, n, reward)
+    # Half of n real rewards and of 2·M_B·(n+1) fakes is selected.
+    assert selected.mean() == pytest.approx((n + 2 * fakes * (n + 1)) / 2, rel=0.01)
+    # A selected reward has mean r/(1+2M_B) and variance below 1.
+    error = 5 / math.sqrt(selected.sum())
+    assert means.mean() == pytest.approx(reward / (1 + 2 * fakes), abs=error)
+    assert abs(means.mean() - reward) > 10 * error
+    # The fakes are the noise: their coins make means that differ by about √(2M_B/n)/(1+2M_B).
+    assert means.std() == pytest.approx(math.sqrt(2 * fakes / n) / (1 + 2 * fakes), rel=0.4)
+
+
+@pytest.mark.parametrize("rescaled", [False, True])
+def test_rescaling_mends_the_mean(rescaled):
+    fakes, n, reward, members = 2, 4000, 0.5, 40
+    agent, problem, state = fake_reward_agent(fakes, rescaled, n, reward)
+    plan, _ = agent.plan(jax.random.key(0), problem, state)
+    _, means = fake_means(fakes, n, reward)
+    scale = 1 + 2 * fakes if rescaled else 1
+    assert float(plan.q[0, 0, 0]) == pytest.approx(scale * means.max(), abs=1e-4)
+    assert (scale * means).mean() == pytest.approx(
+        reward if rescaled else reward / 5, abs=5 * scale * means.std() / math.sqrt(members)
+    )
+
+
+def test_the_number_of_fakes_is_theorem_3s():
+    problem = make_problem(riverswim(), 100)
+    agent = agent_of("narl-ucbvi", problem, noise="fake-reward", members=500)
+    selected = np.asarray(agent.init(jax.random.key(0), problem).fake[0])
+    fakes = math.ceil(20 * math.log(2000))
+    assert selected.shape == (500, 6, 2)
+    assert selected.mean() == pytest.approx(fakes, abs=5 * math.sqrt(fakes / 2 / selected.size))
+    assert selected.var() == pytest.approx(fakes / 2, rel=0.1)
