@@ -102,11 +102,12 @@ def test_band_is_median_and_quartiles_by_hand():
 def test_decomposition_table_by_hand():
     # V* = 2; regrets 1, 0; Ṽ = 3, 2: optimism −1, 0 and estimation error 2, 0.
     table = decomposition_table("t", "t", {"a": made_up([[1.0, 0.0]], [[3.0, 2.0]])})
-    row = dict(zip(table.columns, table.rows[0], strict=True))
-    assert row["regret"] == 1.0
-    assert row["optimism"] == -1.0
-    assert row["estimation error"] == 2.0
-    assert row["share of episodes with Ṽ ≥ V*"] == 1.0
+    row = table.rows[0]
+    assert len(row) == len(table.columns)
+    assert row[table.columns.index("regret")] == 1.0
+    assert row[table.columns.index("optimism")] == -1.0
+    assert row[table.columns.index("estimation error")] == 2.0
+    assert row[table.columns.index("share of episodes with Ṽ ≥ V*")] == 1.0
 
 
 def test_convergence_counts_from_the_last_episode_that_was_off():
@@ -172,7 +173,7 @@ def test_reproduce_runs_finds_again_and_round_trips(tmp_path):
     again = reproduce(few, "smoke", tmp_path / "runs", watch=watch)
     assert [found for _, found in seen] == [True] * len(seen)
     assert again.claims == first.claims
-    assert {claim.verdict for claim in first.claims} <= {"holds", "fails", "undecided"}
+    assert {claim.verdict for claim in first.claims} == {"undecided"}  # smoke decides nothing
     assert first.command == "narl reproduce fig1a --scale smoke"
     path = outcomes.save(first, tmp_path / "results")
     assert path.name == "fig1a-smoke.json"

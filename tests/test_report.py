@@ -409,6 +409,13 @@ def test_a_figure_shows_gaps_as_gaps_and_lone_points_as_dots() -> None:
     assert (dots.get_marker(), dots.get_xdata().tolist()) == ("o", [1, 3])
 
 
+def test_a_symlog_axis_ends_near_the_data() -> None:
+    figure = draw_figure(chart_of(Series("a", [1.0, 2.0], [-1e9, 10.0]), y_axis="symlog"))
+    low, high = figure.axes[0].get_ylim()
+    assert -1e10 < low < -1e9
+    assert 10 < high < 200
+
+
 def test_a_figure_without_data_says_so() -> None:
     figure = draw_figure(chart_of(Series("a", [1.0], [None]), y_axis="log", reference=2.0))
     assert [text.get_text() for text in figure.axes[0].texts] == ["no data"]

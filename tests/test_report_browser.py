@@ -105,6 +105,8 @@ def test_every_chart_is_drawn_and_nothing_is_loaded(tab: chromium.Tab, report: P
             )
             expected = [f"var(--series-{style[line.label].colour})" for line in drawn]
             assert sorted(strokes) == sorted(expected)
+            grid = num(tab, f"{plot} .role-axis-grid line:not([opacity='0'])")
+            assert (grid >= 2) == bool(drawn)
             bands = sum(line.has_band for line in drawn)
             assert num(tab, f"{plot} .mark-area path[d*='Z']") == bands
             dots = sum(int(line.dots.sum()) for line in drawn)

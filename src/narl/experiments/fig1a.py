@@ -30,6 +30,13 @@ PSRL = "PSRL"
 _SIZES: dict[Scale, tuple[int, int]] = {"smoke": (50, 3), "small": (300, 5), "paper": (1000, 20)}
 
 
+_LEFT_OUT = "The agent as printed is left out: its Ṽ explodes (see the table)."
+_CAPTIONS = {
+    "optimism": f"Below 0 the agent overrates itself: Ṽ above V*. {_LEFT_OUT}",
+    "estimation_error": f"How far Ṽ lies above the value of the policy played. {_LEFT_OUT}",
+}
+
+
 def cells(scale: Scale) -> dict[str, Study]:
     """Every agent of the figure, and the Gaussian agent exactly as printed."""
     episodes, num_seeds = _SIZES[scale]
@@ -111,7 +118,10 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
         )
     ]
     for name, title in (("optimism", "optimism"), ("estimation_error", "estimation error")):
-        lines: list[Series] = [band(label, terms(r)[name]) for label, r in results.items()]
+        # As printed Ṽ reaches 1e15 in the first episodes: it would flatten all other lines.
+        lines: list[Series] = [
+            band(label, terms(r)[name]) for label, r in results.items() if label != PRINTED
+        ]
         charts.append(
             Chart(
                 f"fig1a-{name}",
@@ -122,9 +132,7 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
                 y_axis="symlog",
                 reference=0.0,
                 reference_label="0",
-                caption="Below 0 the agent overrates itself: Ṽ above V*."
-                if name == "optimism"
-                else "How far Ṽ lies above the value of the policy that was played.",
+                caption=_CAPTIONS[name],
             )
         )
     return Outcome(

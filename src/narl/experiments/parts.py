@@ -55,15 +55,14 @@ def decomposition_table(id_: str, title: str, results: Mapping[str, Result]) -> 
     for label, result in results.items():
         cells: list[str | float] = [label]
         for curve in terms(result).values():
-            median, q25, q75 = (float(x) for x in median_iqr(curve[:, -1]))
-            cells += [median, f"{q25:.4g} … {q75:.4g}"]
+            cells += [float(x) for x in median_iqr(curve[:, -1])]
         v_star = result.run.metrics["v_star"]
         cells.append(float((result.array("value") >= v_star).mean()))
         cells.append(float(np.median(result.array("trajectory_gap").sum(axis=1))))
         rows.append(cells)
     columns = ["agent"]
     for name in ("regret", "optimism", "estimation error"):
-        columns += [name, f"{name} IQR"]
+        columns += [name, "25 %", "75 %"]
     return Table(
         id_,
         title,
@@ -94,5 +93,7 @@ def worst(verdicts: Sequence[Verdict]) -> Verdict:
 
 def spread(x: Sequence[float] | np.ndarray) -> str:
     """Median and quartiles, for a sentence."""
-    median, q25, q75 = (float(v) for v in median_iqr(np.asarray(x)))
-    return f"{median:.4g} [{q25:.4g}, {q75:.4g}]"
+    median, q25, q75 = (
+        f"{v:.4g}" if np.isfinite(v) else "never" for v in median_iqr(np.asarray(x))
+    )
+    return f"{median} [{q25}, {q75}]"

@@ -121,8 +121,7 @@ def _specification(chart: Chart, drawn: list[Line], looks: Mapping[str, Look]) -
         rule = alt.Chart(alt.NamedData("one")).mark_rule(
             clip=True, color="var(--reference)", strokeDash=[5, 4]
         )
-        at_level = alt.YDatum(level, type="quantitative", scale=y["scale"], axis=y["axis"])
-        layers.insert(0, rule.encode(at_level.title(None)))
+        layers.insert(0, rule.encode(alt.YDatum(level, type="quantitative", title=None)))
     whole = alt.layer(*layers).add_params(hidden)
     title = alt.TitleParams(chart.y_label, anchor="start", frame="bounds")
     packed = whole.properties(title=title, width="container", height=300).to_dict()
@@ -159,7 +158,9 @@ def _axis(axis: Axis, channel: str, values: Sequence[np.ndarray]) -> alt.Axis:
     if axis == "linear" or (axis == "symlog" and not symlog_ticks(flat)):
         whole = 1 if is_whole(flat) else alt.Undefined
         usual = f"{size} >= 1e6 ? {brief} : datum.label"
-        return alt.Axis(tickCount=NUM_TICKS, tickMinStep=whole, labelExpr=usual)
+        return alt.Axis(
+            grid=channel == "y", tickCount=NUM_TICKS, tickMinStep=whole, labelExpr=usual
+        )
     low, high = f"domain('{channel}')[0]", f"domain('{channel}')[1]"
     power = f"floor(log({size}) / LN10 + 1e-9)"
     digit = f"round({size} / pow(10, {power}))"
@@ -179,6 +180,7 @@ def _axis(axis: Axis, channel: str, values: Sequence[np.ndarray]) -> alt.Axis:
     visible = {"condition": {"test": shown, "value": 1}, "value": 0}
     return alt.Axis(
         **ticks,
+        grid=channel == "y",
         gridOpacity=visible,
         tickOpacity=visible,
         labelExpr=f"{shown} ? ({label}) : ''",

@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import (
@@ -28,8 +29,8 @@ from narl.report.palette import COLOURS, Look, looks
 
 MOST_POINTS = 2000
 """Points per line of a figure: more than print can show."""
-SIZE = (5.4, 3.3)
-"""Inches: the text width of most papers."""
+WIDTH, HEIGHT, ROW = 5.4, 2.95, 0.165
+"""Inches: the text width of most papers, and below the axes a row per line of the legend."""
 LINE_OF_LEGEND = 84
 """Letters that fit below a figure, side by side."""
 STEPS = [1, 2, 2.5, 5, 10]
@@ -75,8 +76,14 @@ def draw_figure(chart: Chart, style: Mapping[str, Look] | None = None) -> Figure
     check(chart)
     style = looks([chart]) if style is None else style
     drawn = lines(chart, MOST_POINTS)
+    names = [line.label for line in drawn]
+    level = reference(chart)
+    if level is not None:
+        names.append(chart.reference_label or plain(level))
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=SIZE, layout="constrained")
+        columns = _num_columns(names)
+        height = HEIGHT + ROW * -(-len(names) // columns)
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
         axes = figure.subplots()
         axes.set_title(chart.title)
         axes.set_xlabel(chart.x_label)
@@ -85,16 +92,16 @@ def draw_figure(chart: Chart, style: Mapping[str, Look] | None = None) -> Figure
             axes.set(xticks=[], yticks=[], frame_on=False)
             axes.text(0.5, 0.5, "no data", transform=axes.transAxes, ha="center", color=GREY)
             return figure
-        keys = [_draw(axes, line, style[line.label]) for line in drawn]
-        names = [line.label for line in drawn]
-        if (level := reference(chart)) is not None:
-            keys.append(axes.axhline(level, color=GREY, linewidth=1, dashes=(4, 3)))
-            names.append(chart.reference_label or plain(level))
+        axes.set_xscale(chart.x_axis, **_threshold(chart.x_axis))
+        axes.set_yscale(chart.y_axis, **_threshold(chart.y_axis))
         axes.margins(x=0.02)
-        values = [part for line in drawn for part in line[2:]]
-        _scale(axes, "x", chart.x_axis, np.concatenate([line.x for line in drawn]))
-        _scale(axes, "y", chart.y_axis, np.concatenate(values))
-        _legend(figure, keys, names)
+        keys = [_draw(axes, line, style[line.label]) for line in drawn]
+        if level is not None:
+            keys.append(axes.axhline(level, color=GREY, linewidth=1, dashes=(4, 3)))
+        _ticks(axes.xaxis, chart.x_axis, np.concatenate([line.x for line in drawn]))
+        heights = [part for line in drawn for part in line[2:]]
+        _ticks(axes.yaxis, chart.y_axis, np.concatenate(heights))
+        _legend(figure, keys, names, columns)
     return figure
 
 
@@ -118,12 +125,13 @@ def _draw(axes: Axes, line: Line, look: Look) -> Line2D:
     return stroke
 
 
-def _scale(axes: Axes, name: str, kind: Axis, values: np.ndarray) -> None:
-    """Sets an axis as the chart says, with plain numbers at its ticks."""
-    (axes.set_xscale if name == "x" else axes.set_yscale)(
-        kind, **({"linthresh": 1.0} if kind == "symlog" else {})
-    )
-    axis = axes.xaxis if name == "x" else axes.yaxis
+def _threshold(kind: Axis) -> dict[str, Any]:
+    """Where a symlog axis turns linear: at 1, as on the page."""
+    return {"linthresh": 1.0} if kind == "symlog" else {}
+
+
+def _ticks(axis: XAxis | YAxis, kind: Axis, values: np.ndarray) -> None:
+    """Ticks at round places, with plain numbers."""
     if kind == "linear":
         axis.set_major_locator(MaxNLocator(6, steps=STEPS, integer=is_whole(values)))
     elif kind == "log":
@@ -145,13 +153,13 @@ def _log_ticks(values: np.ndarray) -> Locator:
     return LogLocator(subs=tuple(digits), numticks=10)
 
 
-def _legend(figure: Figure, keys: list[Line2D], names: list[str]) -> None:
+def _num_columns(names: list[str]) -> int:
+    width = max((len(name) for name in names), default=0) + 8
+    return max(1, min(len(names), LINE_OF_LEGEND // width))
+
+
+def _legend(figure: Figure, keys: list[Line2D], names: list[str], columns: int) -> None:
     """Below the axes, where it covers nothing."""
-    width = max(len(name) for name in names) + 8
-    figure.legend(
-        keys,
-        # matplotlib leaves out a name that begins with an underscore
-        [f"\u200b{name}" if name.startswith("_") else name for name in names],
-        loc="outside lower center",
-        ncols=max(1, min(len(names), LINE_OF_LEGEND // width)),
-    )
+    # matplotlib leaves out a name that begins with an underscore
+    shown = [f"\u200b{name}" if name.startswith("_") else name for name in names]
+    figure.legend(keys, shown, loc="outside lower center", ncols=columns)

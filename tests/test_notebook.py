@@ -1,0 +1,126 @@
+"""The notebook is committed without outputs, runs as it is, and comes to the paper's findings."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOK = ROOT / "notebooks" / "tabular.ipynb"
+
+PROBE = """
+import json
+
+print(json.dumps({
+    "v_star": v_star,
+    "regret": {label: trace.regret.sum(axis=1).tolist() for label, trace in traces.items()},
+    "first_value": {label: trace.value[:, 0].tolist() for label, trace in traces.items()},
+    "last_value": {label: trace.value[:, -1].tolist() for label, trace in traces.items()},
+    "shape": [list(trace.regret.shape) for trace in traces.values()],
+    "decomposition": decomposition,
+    "solved": solved,
+    "expected_shape": [SEEDS, EPISODES],
+}))
+"""
+"""Run after the last cell, to read what the notebook came to."""
+
+
+def test_it_is_committed_without_outputs() -> None:
+    cells = nbformat.read(NOTEBOOK, as_version=4).cells
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    assert len(code) >= 5
+    for cell in code:
+        assert not cell.outputs
+        assert cell.execution_count is None
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> nbformat.NotebookNode:
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    notebook.cells.append(nbformat.v4.new_code_cell(PROBE))
+    folder = tmp_path_factory.mktemp("notebook")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT / "src"))
+        # So that no settings of the user's own decide what comes out.
+        patch.setenv("IPYTHONDIR", str(folder / "ipython"))
+        patch.setenv("JUPYTER_CONFIG_DIR", str(folder / "jupyter"))
+        client = NotebookClient(
+            notebook, timeout=900, kernel_name="python3", resources={"metadata": {"path": folder}}
+        )
+        client.execute()
+    return notebook
+
+
+@pytest.fixture(scope="module")
+def results(executed: nbformat.NotebookNode) -> dict[str, Any]:
+    (output,) = executed.cells[-1].outputs
+    return json.loads(output["text"])
+
+
+@pytest.mark.slow
+def test_it_draws_three_pictures(executed: nbformat.NotebookNode) -> None:
+    pictures = [
+        output
+        for cell in executed.cells
+        for output in cell.get("outputs", [])
+        if "image/png" in output.get("data", {})
+    ]
+    assert len(pictures) == 3
+
+
+@pytest.mark.slow
+def test_nothing_is_complained_about(executed: nbformat.NotebookNode) -> None:
+    outputs = [output for cell in executed.cells for output in cell.get("outputs", [])]
+    assert [output["text"] for output in outputs if output.get("name") == "stderr"] == []
+
+
+@pytest.mark.slow
+def test_regret_comes_out_as_the_notebook_says(results: dict[str, Any]) -> None:
+    assert results["v_star"] == pytest.approx(3.3973, abs=1e-4)
+    assert all(shape == results["expected_shape"] for shape in results["shape"])
+    regret = {label: float(np.median(total)) for label, total in results["regret"].items()}
+    assert regret["NARL Gaussian"] < regret["UCRL2"] / 10
+    assert regret["NARL Gaussian"] < regret["NARL bootstrap"] < regret["PSRL"]
+    assert regret["NARL Gaussian (as printed)"] > 0.9 * regret["UCRL2"]
+    assert regret["UCRL2"] < regret["UCRL2 (TabulaRL)"]
+    # Staying at the left end earns .1 in every episode.
+    most = (results["v_star"] - 0.1) * results["expected_shape"][1]
+    assert regret["greedy"] == pytest.approx(most, rel=0.01)
+
+
+@pytest.mark.slow
+def test_decomposition_comes_out_as_the_notebook_says(results: dict[str, Any]) -> None:
+    optimism = {label: terms["optimism"] for label, terms in results["decomposition"].items()}
+    assert optimism["UCRL2 (TabulaRL)"] < optimism["UCRL2"] < optimism["NARL Gaussian"] < 0
+    assert optimism["greedy"] > 0
+    assert results["decomposition"]["greedy"]["estimation_error"] == pytest.approx(0, abs=1)
+
+
+@pytest.mark.slow
+def test_values_come_out_as_the_notebook_says(results: dict[str, Any]) -> None:
+    first, last = (
+        {label: float(np.median(values)) for label, values in results[key].items()}
+        for key in ("first_value", "last_value")
+    )
+    assert last["NARL Gaussian"] == pytest.approx(results["v_star"], rel=0.25)
+    assert last["UCRL2"] > 3 * results["v_star"]
+    assert first["UCRL2"] == pytest.approx(20)
+    assert first["UCRL2 (TabulaRL)"] > 20
+
+
+@pytest.mark.slow
+def test_deep_sea_comes_out_as_the_notebook_says(results: dict[str, Any]) -> None:
+    gaussian, bootstrap = (
+        results["solved"][f"NARL {noise}"] for noise in ("Gaussian", "bootstrap")
+    )
+    for size in gaussian:
+        assert None not in gaussian[size] + bootstrap[size]
+        assert np.median(gaussian[size]) < np.median(bootstrap[size])
+    largest = max(gaussian, key=int)
+    for label in ("NARL Gaussian (as printed)", "greedy"):
+        assert set(results["solved"][label][largest]) == {None}
