@@ -17,6 +17,7 @@ import contextlib
 import dataclasses
 import inspect
 import io
+import itertools
 import os
 import re
 import subprocess
@@ -203,7 +204,7 @@ def field_texts(options: type) -> dict[str, str]:
     texts: dict[str, str] = {}
     for cls in reversed(options.__mro__[:-1]):
         body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body
-        for field, text in zip(body, body[1:], strict=False):
+        for field, text in itertools.pairwise(body):
             if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
                 texts[field.target.id] = " ".join(ast.literal_eval(text.value).split())
     return texts

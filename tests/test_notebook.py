@@ -37,18 +37,17 @@ def test_it_is_committed_without_outputs() -> None:
         assert cell.execution_count is None
 
 
-@pytest.fixture(scope="module")
-def executed(tmp_path_factory: pytest.TempPathFactory) -> nbformat.NotebookNode:
+def execute(folder: Path) -> nbformat.NotebookNode:
+    """The notebook with its outputs, and one more cell with what it came to."""
     from nbclient import NotebookClient
 
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     notebook.cells.append(nbformat.v4.new_code_cell(PROBE))
-    folder = tmp_path_factory.mktemp("notebook")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT / "src"))
-        # So that no settings of the user's own decide what comes out.
-        patch.setenv("IPYTHONDIR", str(folder / "ipython"))
-        patch.setenv("JUPYTER_CONFIG_DIR", str(folder / "jupyter"))
+        # So that no settings of the user's own decide what comes out, and nothing is left behind.
+        for variable in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR"):
+            patch.setenv(variable, str(folder / variable.lower()))
         client = NotebookClient(
             notebook, timeout=900, kernel_name="python3", resources={"metadata": {"path": folder}}
         )
@@ -56,14 +55,21 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> nbformat.NotebookNode:
     return notebook
 
 
-@pytest.fixture(scope="module")
-def results(executed: nbformat.NotebookNode) -> dict[str, Any]:
-    (output,) = executed.cells[-1].outputs
-    return json.loads(output["text"])
-
-
 @pytest.mark.slow
-def test_it_draws_three_pictures(executed: nbformat.NotebookNode) -> None:
+def test_it_runs_and_comes_to_what_it_says(tmp_path: Path) -> None:
+    # One test, so that tests in parallel do not run the notebook once each.
+    executed = execute(tmp_path)
+    check_complaints(executed)
+    check_pictures(executed)
+    (output,) = executed.cells[-1].outputs
+    results = json.loads(output["text"])
+    check_regret(results)
+    check_decomposition(results)
+    check_values(results)
+    check_deep_sea(results)
+
+
+def check_pictures(executed: nbformat.NotebookNode) -> None:
     pictures = [
         output
         for cell in executed.cells
@@ -73,14 +79,12 @@ def test_it_draws_three_pictures(executed: nbformat.NotebookNode) -> None:
     assert len(pictures) == 3
 
 
-@pytest.mark.slow
-def test_nothing_is_complained_about(executed: nbformat.NotebookNode) -> None:
+def check_complaints(executed: nbformat.NotebookNode) -> None:
     outputs = [output for cell in executed.cells for output in cell.get("outputs", [])]
     assert [output["text"] for output in outputs if output.get("name") == "stderr"] == []
 
 
-@pytest.mark.slow
-def test_regret_comes_out_as_the_notebook_says(results: dict[str, Any]) -> None:
+def check_regret(results: dict[str, Any]) -> None:
     assert results["v_star"] == pytest.approx(3.3973, abs=1e-4)
     assert all(shape == results["expected_shape"] for shape in results["shape"])
     regret = {label: float(np.median(total)) for label, total in results["regret"].items()}
@@ -93,16 +97,14 @@ def test_regret_comes_out_as_the_notebook_says(results: dict[str, Any]) -> None:
     assert regret["greedy"] == pytest.approx(most, rel=0.01)
 
 
-@pytest.mark.slow
-def test_decomposition_comes_out_as_the_notebook_says(results: dict[str, Any]) -> None:
+def check_decomposition(results: dict[str, Any]) -> None:
     optimism = {label: terms["optimism"] for label, terms in results["decomposition"].items()}
     assert optimism["UCRL2 (TabulaRL)"] < optimism["UCRL2"] < optimism["NARL Gaussian"] < 0
     assert optimism["greedy"] > 0
     assert results["decomposition"]["greedy"]["estimation_error"] == pytest.approx(0, abs=1)
 
 
-@pytest.mark.slow
-def test_values_come_out_as_the_notebook_says(results: dict[str, Any]) -> None:
+def check_values(results: dict[str, Any]) -> None:
     first, last = (
         {label: float(np.median(values)) for label, values in results[key].items()}
         for key in ("first_value", "last_value")
@@ -113,8 +115,7 @@ def test_values_come_out_as_the_notebook_says(results: dict[str, Any]) -> None:
     assert first["UCRL2 (TabulaRL)"] > 20
 
 
-@pytest.mark.slow
-def test_deep_sea_comes_out_as_the_notebook_says(results: dict[str, Any]) -> None:
+def check_deep_sea(results: dict[str, Any]) -> None:
     gaussian, bootstrap = (
         results["solved"][f"NARL {noise}"] for noise in ("Gaussian", "bootstrap")
     )

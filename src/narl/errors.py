@@ -10,8 +10,11 @@ class InputError(ValueError):
 
 def nearest(given: str, valid: Iterable[str]) -> str:
     """The valid name closest to what was given (for "did you mean")."""
-    names = list(valid)
-    return max(names, key=lambda name: difflib.SequenceMatcher(None, given, name).ratio())
+
+    def likeness(name: str) -> float:
+        return difflib.SequenceMatcher(None, given.lower(), name.lower()).ratio()
+
+    return max(valid, key=likeness)
 
 
 def unknown(field: str, given: str, valid: Iterable[str]) -> InputError:

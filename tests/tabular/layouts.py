@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import brute
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -18,6 +19,12 @@ class Data(NamedTuple):
     p_hat: np.ndarray
     p0: np.ndarray
     layouts: list[tuple[Problem, Stats]]
+
+
+def quick(function, **options):
+    """`jax.jit` for programs that run once: compiling takes longer than running them."""
+    level = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+    return jax.jit(function, compiler_options=level, **options)
 
 
 def f32(x):

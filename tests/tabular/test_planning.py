@@ -3,11 +3,10 @@
 import functools
 
 import brute
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from layouts import assert_plan, f32
+from layouts import assert_plan, f32, quick
 from scipy.optimize import brentq, linprog
 
 from narl.tabular.dynamics import Dynamics
@@ -46,7 +45,7 @@ def beliefs(seed, shape):
 
 def jitted(planner, **static):
     """One program per planner and shape; ``horizon`` is static."""
-    return jax.jit(functools.partial(planner, **static), static_argnames="horizon")
+    return quick(functools.partial(planner, **static), static_argnames="horizon")
 
 
 @pytest.mark.parametrize(("shape", "clip"), CLIPPED)
@@ -74,7 +73,7 @@ def treated(xi, p, measure):
     return xi
 
 
-@functools.partial(jax.jit, static_argnames=("measure", "horizon", "clip", "clip_reward"))
+@functools.partial(quick, static_argnames=("measure", "horizon", "clip", "clip_reward"))
 def naevi_from_tables(p, r, xi_r, xi_p, p0, measure, horizon, clip, clip_reward):
     if measure == "simplex":
         dynamics = simplex(xi_p, Dynamics(p, jnp.zeros(r.shape)))
@@ -121,10 +120,10 @@ def test_naevi_without_dynamics_noise_is_value_iteration_with_the_noisy_reward()
     rng, p, slots, r, p0 = beliefs(1, shape)
     xi_r = rng.normal(size=(3, 8, 4))
     expected = brute.value_iteration(p, r + xi_r.max(0), p0, 3)
+    noise = Noise(f32(xi_r), None)
+    plan = jitted(naevi, clip="none", clip_reward=False)
     for table in (f32(p), slots):
-        noise = Noise(f32(xi_r), None)
-        plan = naevi(table, f32(r), noise, f32(p0), 3, clip="none", clip_reward=False)
-        assert_plan(plan, expected)
+        assert_plan(plan(table, f32(r), noise, f32(p0), horizon=3), expected)
 
 
 def test_naevi_reveals_each_stages_own_noise():
@@ -216,7 +215,8 @@ def test_extended_value_iteration_where_slots_and_spread_mix(tied):
         (False, brute.extended_value_iteration),
         (True, brute.compounding_value_iteration),
     ):
-        plan = extended_value_iteration(slots, *map(f32, args), 4, compounding=compounding)
+        planner = jitted(extended_value_iteration, compounding=compounding)
+        plan = planner(slots, *map(f32, args), horizon=4)
         assert_plan(plan, reference(dense, *args, 4))
 
 
@@ -280,7 +280,7 @@ def test_the_most_optimistic_row_solves_the_linear_program(num_states, tied):
     p = brute.random_kernel(rng, num_states, 3, max(1, num_states // 2))
     width = rng.choice([0.0, 0.1, 0.7, 1.9, 4.0], (num_states, 3))
     v = rng.integers(0, 2, num_states) if tied else rng.uniform(0, 9, num_states)
-    p_tilde = np.asarray(most_optimistic(f32(p), f32(width), f32(v)))
+    p_tilde = np.asarray(quick(most_optimistic)(f32(p), f32(width), f32(v)))
     assert (p_tilde >= 0).all()
     np.testing.assert_allclose(p_tilde.sum(-1), 1, atol=1e-6)
     assert (np.abs(p_tilde - p).sum(-1) <= width + 1e-6).all()
@@ -291,13 +291,14 @@ def test_the_most_optimistic_row_solves_the_linear_program(num_states, tied):
 
 def test_the_most_optimistic_row_by_hand():
     p, v = np.tile([0.3, 0.5, 0.2], (3, 1, 1)), np.array([2.0, 0.0, 1.0])
+    raised = quick(most_optimistic)
     for width, row in [
         (0.0, [0.3, 0.5, 0.2]),
         (0.4, [0.5, 0.3, 0.2]),
         (1.2, [0.9, 0.0, 0.1]),
         (3.0, [1.0, 0.0, 0.0]),
     ]:
-        p_tilde = most_optimistic(f32(p), jnp.full((3, 1), width), f32(v))
+        p_tilde = raised(f32(p), f32(np.full((3, 1), width)), f32(v))
         np.testing.assert_allclose(p_tilde[1, 0], row, atol=1e-6)
 
 

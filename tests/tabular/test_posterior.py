@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from layouts import data_of, f32
+from layouts import data_of, f32, quick
 from scipy import stats as scipy_stats
 from scipy.special import gammaln
 from scipy.stats import kstest
@@ -23,7 +23,7 @@ SHAPES = [0.3, 0.9, 1.0, 1.5, 2.0, 7.0, 300.0, 1e5]
 def table():
     """20 000 draws of each shape, side by side in one call."""
     shapes = jnp.broadcast_to(f32(SHAPES), (20000, len(SHAPES)))
-    return np.asarray(jax.jit(lambda key: jnp.exp(log_gamma(key, shapes)))(jax.random.key(0)))
+    return np.asarray(quick(lambda key: jnp.exp(log_gamma(key, shapes)))(jax.random.key(0)))
 
 
 def assert_gamma(draws, shape):
@@ -84,7 +84,7 @@ def test_gamma_over_a_fine_grid_of_shapes():
         assert kstest(cdf, "uniform").pvalue > LEAST_P / 3
 
 
-@functools.partial(jax.jit, static_argnames=("alpha0", "members"))
+@functools.partial(quick, static_argnames=("alpha0", "members"))
 def draw(key, counts, problem, alpha0, members):
     return sample_dynamics(key, counts, problem, alpha0, members)
 

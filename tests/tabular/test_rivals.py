@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from layouts import assert_plan, data_of, f32
+from layouts import assert_plan, data_of, f32, quick
 from scipy.stats import kstest, norm
 
 from narl.tabular import rivals
@@ -23,7 +23,7 @@ SIZES = [(12, 2, 4), (5, 4, 8)]
 
 def plan(agent, problem, stats, episode=7.0, seed=0):
     state = CountState(stats, jnp.float32(episode))
-    result, after = jax.jit(agent.plan)(jax.random.key(seed), problem, state)
+    result, after = quick(agent.plan)(jax.random.key(seed), problem, state)
     # Planning learns nothing: the state goes through as it was.
     jax.tree.map(np.testing.assert_array_equal, after, state)
     return result
@@ -48,7 +48,7 @@ def ucrl_widths(data, episode, delta, scale=1.0):
     return r_width, math.sqrt(num_states) * r_width
 
 
-@pytest.mark.parametrize(("clip", "scale"), [("none", 1.0), ("horizon", 1.0), ("none", 0.05)])
+@pytest.mark.parametrize(("clip", "scale"), [("horizon", 1.0), ("none", 0.05)])
 def test_ucrl2(clip, scale):
     data = data_of(2)
     r_width, p_width = ucrl_widths(data, 7, 0.1, scale)
@@ -96,12 +96,18 @@ def ucbvi_bonus(data, bonus, constants, horizon, num_episodes, episode, scale, d
     return at
 
 
-@pytest.mark.parametrize("bonus", ["hoeffding", "bernstein"])
 @pytest.mark.parametrize(
-    ("constants", "scale"), [("practical", 1.0), ("practical", 0.1), ("theory", 0.003)]
+    ("bonus", "constants", "scale", "shape"),
+    [
+        ("hoeffding", "practical", 1.0, (5, 4, 8)),
+        ("bernstein", "practical", 0.1, (12, 2, 4)),
+        ("hoeffding", "theory", 0.003, (5, 4, 8)),
+        ("bernstein", "theory", 0.003, (5, 4, 8)),
+        pytest.param("hoeffding", "practical", 0.1, (12, 2, 4), marks=pytest.mark.slow),
+        pytest.param("bernstein", "practical", 1.0, (5, 4, 8), marks=pytest.mark.slow),
+    ],
 )
-def test_ucbvi(bonus, constants, scale):
-    shape = (12, 2, 4) if scale == 0.1 else (5, 4, 8)
+def test_ucbvi(bonus, constants, scale, shape):
     data = data_of(4, shape)
     numbers = ucbvi_bonus(data, bonus, constants, shape[2], 50, 7, scale, 0.2)
     unseen = data.counts[0] == 0
@@ -122,7 +128,7 @@ def rlsvi_plans(options, data, num_keys=400, episode=7.0):
     """q over many keys, [layouts, keys, H, S, A]."""
     agent = rivals.rlsvi(options)
     keys = jax.random.split(jax.random.key(1), num_keys)
-    many = jax.jit(jax.vmap(lambda key, *rest: agent.plan(key, *rest)[0], in_axes=(0, None, None)))
+    many = quick(jax.vmap(lambda *args: agent.plan(*args)[0], in_axes=(0, None, None)))
     return [
         np.asarray(many(keys, problem, CountState(stats, jnp.float32(episode))).q, dtype=float)
         for problem, stats in data.layouts
@@ -143,7 +149,12 @@ def noise_of(q, data, clip):
 
 
 @pytest.mark.parametrize(
-    ("constants", "clip"), [("practical", "none"), ("practical", "horizon"), ("theory", "none")]
+    ("constants", "clip"),
+    [
+        ("practical", "horizon"),
+        pytest.param("practical", "none", marks=pytest.mark.slow),
+        pytest.param("theory", "none", marks=pytest.mark.slow),
+    ],
 )
 def test_rlsvi_adds_fresh_noise_of_the_right_size_to_every_q(constants, clip):
     data = data_of(5)
@@ -211,7 +222,7 @@ def one_step_data():
     return data_of(counts=(visits, reward_sum, np.stack([visits, 0 * visits], -1)), shape=(2, 2, 1))
 
 
-@pytest.mark.parametrize("members", [1, 5])
+@pytest.mark.parametrize("members", [pytest.param(1, marks=pytest.mark.slow), 5])
 def test_posterior_sampling_draws_rewards_from_the_normal_posterior(members):
     data = one_step_data()
     visits, reward_sum, _ = data.counts
@@ -221,7 +232,8 @@ def test_posterior_sampling_draws_rewards_from_the_normal_posterior(members):
     problem, stats = data.layouts[0]
     state = CountState(stats, jnp.float32(0))
     keys = jax.random.split(jax.random.key(2), 2000)
-    q = jax.jit(jax.vmap(lambda key: agent.plan(key, problem, state)[0].q))(keys)
+    many = quick(jax.vmap(lambda *args: agent.plan(*args)[0].q, in_axes=(0, None, None)))
+    q = many(keys, problem, state)
     for s, a in np.ndindex(2, 2):
         z = np.asarray(q)[:, 0, s, a] - reward_sum[s, a] / (1 + visits[s, a])
         z = z * math.sqrt(1 + visits[s, a])

@@ -40,6 +40,10 @@ class Experiment(NamedTuple):
     """What comes out: charts, tables, claims."""
 
 
+ENVIRONMENT = ("narl", "python", "jax", "jaxlib", "numpy", "platform", "device")
+"""What an outcome records of the machine: made again on the same one, it is the same file."""
+
+
 class Watch(NamedTuple):
     """How a caller follows an experiment."""
 
@@ -83,5 +87,5 @@ def reproduce(
         outcome,
         command=f"narl reproduce {experiment.id} --scale {scale}",
         runs=[result.run.id for result in results.values()],
-        environment=dict(first),
+        environment={name: first[name] for name in ENVIRONMENT if name in first},
     )
