@@ -7,6 +7,7 @@ nothing. `ARGS=--deep-sea` adds the Deep Sea part (minutes), `ARGS="--json FILE"
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import platform
 import resource
@@ -132,7 +133,7 @@ def growth() -> dict:
             options = {"noised": "both", "members": sizes["members"]}
             runs = [time_ours("narl-ucrl", options, mdp, 200, sizes["seeds"]) for _ in range(3)]
             times.append(statistics.median(run[1] for run in runs) / 200)
-        doublings = " ".join(f"{b / a:.2f}" for a, b in zip(times, times[1:], strict=False))
+        doublings = " ".join(f"{b / a:.2f}" for a, b in itertools.pairwise(times))
         shown = " ".join(f"{1000 * t:.2f}" for t in times)
         table.add_row(what, " ".join(map(str, values)), shown, doublings)
         figures[what] = {"values": values, "seconds_per_episode": times}
@@ -180,7 +181,8 @@ def deep_sea() -> dict:
     console.print(table)
     peak = max(figures[f"28 {noise}"]["gigabytes"] for noise in ("gaussian", "bootstrap"))
     console.print(
-        f"all ten sizes × 2 noises: {total / 60:.1f} min (bar 15: {'met' if total < 900 else 'missed'});"
+        f"all ten sizes × 2 noises: {total / 60:.1f} min"
+        f" (bar 15: {'met' if total < 900 else 'missed'});"
         f" N=28 peak {peak:.2f} GB (bar 4: {'met' if peak < 4 else 'missed'})"
     )
     return {"runs": figures, "minutes": total / 60}

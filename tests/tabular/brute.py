@@ -5,7 +5,7 @@ Written from the equations alone; nothing here calls `narl`.
 
 import numpy as np
 
-SHAPES = [(1, 2, 1), (3, 1, 8), (5, 2, 4), (12, 4, 8)]
+SHAPES = [(1, 2, 1), (5, 2, 4), (12, 4, 8)]
 """(S, A, H) of the random instances."""
 
 

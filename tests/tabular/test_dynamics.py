@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from layouts import f32
+from layouts import f32, quick
 
 from narl.tabular.dynamics import (
     Dynamics,
@@ -64,10 +64,12 @@ def test_dense_and_slots_round_trip_with_equal_expectations(num_slots, spreading
     spread = rng.choice([0, 0.25, 1], (12, 2)) if spreading else np.zeros((12, 2))
     kernel = in_slots(p, spread)
     table = p * (1 - spread[..., None]) + spread[..., None] / 12
-    np.testing.assert_allclose(dense(kernel, 12), table, atol=1e-6)
     v = rng.normal(size=12)
-    np.testing.assert_allclose(expect(kernel, f32(v)), table @ v, atol=1e-5)
-    np.testing.assert_allclose(expect(as_dynamics(table), f32(v)), table @ v, atol=1e-5)
+    both = quick(lambda p, v: (dense(p, 12), expect(p, v)))
+    for form in (kernel, as_dynamics(table)):
+        tables, means = both(form, f32(v))
+        np.testing.assert_allclose(tables, table, atol=1e-6)
+        np.testing.assert_allclose(means, table @ v, atol=1e-5)
 
 
 def test_unused_slots_count_for_nothing():

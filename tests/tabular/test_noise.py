@@ -1,7 +1,5 @@
 """Dynamics noise: what is revealed along a basis is what the vectors themselves would give."""
 
-import functools
-
 import brute
 import jax
 import jax.numpy as jnp
@@ -29,13 +27,19 @@ from narl.tabular.planning import naevi
 LEAST_P = 1e-3
 
 
-def products(reveal, vectors):
+def products(make, z, sigma, vectors, *rest):
     """⟨ξ, v⟩ for the vectors, met from the last stage to the first as planning does: [H,M,S,A]."""
-    carry, found = reveal.carry, []
-    for h in reversed(range(len(vectors))):
-        inner, carry = reveal.inner(carry, jnp.int32(h), f32(vectors[h]))
-        found.append(inner)
-    return np.array(found[::-1])
+
+    @quick
+    def all_stages(z, sigma, vectors):
+        reveal = make(z, sigma, *rest)
+        carry, found = reveal.carry, []
+        for h in reversed(range(len(vectors))):
+            inner, carry = reveal.inner(carry, jnp.int32(h), vectors[h])
+            found.append(inner)
+        return jnp.stack(found[::-1])
+
+    return np.asarray(all_stages(z, f32(sigma), f32(vectors)))
 
 
 def vectors_of(kind, num_states=6):
@@ -73,7 +77,7 @@ def test_revealed_products_have_the_covariance_of_the_plain_ones(kind, measure):
     members, num_states, num_actions = 4000, 6, 1
     sigma = np.array([[0.0], [0.5], [1.0], [1.0], [1.0], [2.0]])
     z = normal(jax.random.key(0), (4, members, num_states, num_actions))
-    found = products(revealed(z, f32(sigma), num_states, measure), vectors)
+    found = products(revealed, z, sigma, vectors, num_states, measure)
     assert np.isfinite(found).all()
     centred = vectors - vectors.mean(-1, keepdims=True) if measure == "centred" else vectors
     gram = centred @ centred.T
@@ -90,7 +94,7 @@ def test_revealed_products_are_linear_in_the_vectors(kind):
     """The products are those of one vector ξ: linear relations among the v carry over."""
     vectors = vectors_of(kind)
     z = normal(jax.random.key(1), (4, 50, 6, 1))
-    found = products(revealed(z, jnp.ones((6, 1)), 6, "signed"), vectors)
+    found = products(revealed, z, np.ones((6, 1)), vectors, 6, "signed")
     # Some ξ solves V ξ = products, to rounding.
     flat = found.reshape(4, -1)
     xi, *_ = np.linalg.lstsq(vectors, flat, rcond=1e-6)
@@ -101,7 +105,7 @@ def test_revealed_products_are_linear_in_the_vectors(kind):
 def test_more_stages_than_states(measure):
     vectors = np.random.default_rng(0).uniform(0, 1, (7, 3))
     z = normal(jax.random.key(2), (7, 3000, 3, 1))
-    found = products(revealed(z, jnp.ones((3, 1)), 3, measure), vectors)
+    found = products(revealed, z, np.ones((3, 1)), vectors, 3, measure)
     centred = vectors - vectors.mean(-1, keepdims=True) if measure == "centred" else vectors
     assert_covariance(found.reshape(7, -1), centred @ centred.T, 9000)
 
@@ -110,7 +114,7 @@ def test_per_stage_products_are_independent_across_stages():
     vectors = vectors_of("dependent")
     z = normal(jax.random.key(3), (4, 5000, 6, 1))
     for measure in ("signed", "centred"):
-        found = products(per_stage(z, f32(np.full((6, 1), 0.7)), measure), vectors)
+        found = products(per_stage, z, np.full((6, 1), 0.7), vectors, measure)
         centred = vectors - vectors.mean(-1, keepdims=True) if measure == "centred" else vectors
         expected = 0.49 * np.diag((centred**2).sum(-1))
         assert_covariance(found.reshape(4, -1), expected, 30000)
@@ -119,7 +123,7 @@ def test_per_stage_products_are_independent_across_stages():
 def test_the_maximum_over_members_has_its_distribution():
     vectors = np.random.default_rng(5).uniform(0, 3, (2, 1000))
     z = normal(jax.random.key(4), (2, 5, 1000, 2))
-    found = products(revealed(z, jnp.full((1000, 2), 0.5), 1000, "signed"), vectors)
+    found = products(revealed, z, np.full((1000, 2), 0.5), vectors, 1000, "signed")
     for inner, v in zip(found, vectors, strict=True):
         best = inner.max(0).ravel() / (0.5 * np.linalg.norm(v))
         assert kstest(best, lambda x: norm.cdf(x) ** 5).pvalue > LEAST_P
@@ -130,7 +134,7 @@ def plans(dynamics_of, instance, keys, clip):
     p, r, p0, sigma = instance
     xi_r = jnp.zeros((1, *r.shape))
 
-    @jax.jit
+    @quick
     @jax.vmap
     def plan(key):
         noise = Noise(xi_r, dynamics_of(key, sigma))
@@ -195,11 +199,16 @@ def test_gaussian_dynamics_draws_what_it_says(measure, fresh, horizon):
     p, _, _, sigma = instance()
     p_hat = Dynamics(p, jnp.zeros((12, 2)))
     members = 800
-    make = functools.partial(gaussian_dynamics, measure=measure, fresh=fresh)
-    reveal = make(jax.random.key(6), sigma, p_hat, members, horizon)
     v = np.random.default_rng(1).uniform(0, 3, 12)
-    inner, carry = reveal.inner(reveal.carry, jnp.int32(horizon - 1), f32(v))
-    again, _ = reveal.inner(carry, jnp.int32(horizon - 2), f32(v))
+
+    @quick
+    def two_stages(key, sigma, p_hat, v):
+        options = {"measure": measure, "fresh": fresh}
+        reveal = gaussian_dynamics(key, sigma, p_hat, members, horizon, **options)
+        inner, carry = reveal.inner(reveal.carry, jnp.int32(horizon - 1), v)
+        return inner, reveal.inner(carry, jnp.int32(horizon - 2), v)[0]
+
+    inner, again = two_stages(jax.random.key(6), sigma, p_hat, f32(v))
     assert inner.shape == (members, 12, 2)
     if measure == "simplex":
         xi = (
