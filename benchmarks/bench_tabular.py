@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
+import os
 import platform
 import resource
 import statistics
@@ -42,8 +44,8 @@ RELATIVE = {"psrl": 2.0, "opsrl": 5.0}
 console = Console(width=110)
 
 
-def time_peer(python: str, seed: int) -> float:
-    """Seconds rlberry's UCBVI takes for the episodes of one seed."""
+def time_peer(python: str, seed: int) -> dict:
+    """Seconds rlberry's UCBVI takes for the episodes of one seed, its regret, its versions."""
     from narl.tabular import riverswim, save_npz
 
     with tempfile.TemporaryDirectory() as folder:
@@ -51,7 +53,7 @@ def time_peer(python: str, seed: int) -> float:
         script = str(Path(__file__).with_name("peer_rlberry.py"))
         command = [python, script, str(path), str(EPISODES), str(seed)]
         answer = subprocess.run(command, capture_output=True, text=True, check=True)
-    return json.loads(answer.stdout.splitlines()[-1])["seconds"]
+    return json.loads(answer.stdout.splitlines()[-1])
 
 
 def time_ours(
@@ -73,26 +75,36 @@ def against_rlberry(peer_python: str) -> dict:
     for label, (name, options) in OURS.items():
         compile_seconds[label], _, regrets[label] = time_ours(name, options, mdp, EPISODES, SEEDS)
     times: dict[str, list[float]] = {label: [] for label in ("rlberry", *OURS)}
+    peers = []
     for repeat in range(REPEATS):
-        times["rlberry"].append(time_peer(peer_python, repeat))
+        peers.append(time_peer(peer_python, repeat))
+        times["rlberry"].append(peers[-1]["seconds"])
         for label, (name, options) in OURS.items():
             _, seconds, _ = time_ours(name, options, mdp, EPISODES, SEEDS)
             times[label].append(seconds / SEEDS)
     median = {label: statistics.median(values) for label, values in times.items()}
+    regrets["rlberry"] = statistics.mean(peer["regret"] for peer in peers)
+    print_against_rlberry(median, compile_seconds, regrets)
+    return {
+        "seconds_per_1000_episodes_per_seed": median,
+        "all": times,
+        "compile": compile_seconds,
+        "regret": regrets,
+        "versions": peers[0]["versions"],
+    }
+
+
+def print_against_rlberry(median: dict, compile_seconds: dict, regrets: dict) -> None:
+    """The ratios, each bar beside its figure."""
     table = Table(
         title="RiverSwim, S=6, H=20: seconds per 1000 episodes per seed (20 seeds at once)"
     )
-    for column in (
-        "",
-        "seconds",
-        "× rlberry UCBVI",
-        "× narl-ucrl's time",
-        "bar",
-        "compile s",
-        "regret",
-    ):
-        table.add_column(column, justify="left" if column == "" else "right")
-    table.add_row("rlberry UCBVI (one seed)", f"{median['rlberry']:.3f}", "1", "", "", "", "")
+    columns = ("seconds", "× rlberry UCBVI", "× narl-ucrl's time", "bar", "compile s", "regret")
+    table.add_column("")
+    for column in columns:
+        table.add_column(column, justify="right")
+    first = f"{median['rlberry']:.3f}", "1", "", "", "", f"{regrets['rlberry']:.0f}"
+    table.add_row("rlberry UCBVI (one seed)", *first)
     for label in OURS:
         speed, share = median["rlberry"] / median[label], median[label] / median["narl-ucrl"]
         bar = ""
@@ -110,7 +122,6 @@ def against_rlberry(peer_python: str) -> dict:
             f"{regrets[label]:.0f}",
         )
     console.print(table)
-    return {"seconds_per_1000_episodes_per_seed": median, "all": times, "compile": compile_seconds}
 
 
 def growth() -> dict:
@@ -121,7 +132,7 @@ def growth() -> dict:
     table = Table(
         title="narl-ucrl, noise on r and P, random MDP with 3 actions: ms per episode, all seeds"
     )
-    for column in ("grows", "values", "ms per episode", "time × per doubling"):
+    for column in ("grows", "values", "ms per episode", "time × per doubling", "exponent"):
         table.add_column(column)
     figures = {}
     for what in base:
@@ -135,8 +146,10 @@ def growth() -> dict:
             times.append(statistics.median(run[1] for run in runs) / 200)
         doublings = " ".join(f"{b / a:.2f}" for a, b in itertools.pairwise(times))
         shown = " ".join(f"{1000 * t:.2f}" for t in times)
-        table.add_row(what, " ".join(map(str, values)), shown, doublings)
-        figures[what] = {"values": values, "seconds_per_episode": times}
+        exponent = math.log(times[-1] / times[0]) / math.log(values[-1] / values[0])
+        row = " ".join(map(str, values)), shown, doublings, f"{exponent:.2f}"
+        table.add_row(what, *row)
+        figures[what] = {"values": values, "seconds_per_episode": times, "exponent": exponent}
     console.print(table)
     return figures
 
@@ -188,6 +201,25 @@ def deep_sea() -> dict:
     return {"runs": figures, "minutes": total / 60}
 
 
+def machine() -> dict:
+    """What the figures were taken on."""
+    from importlib.metadata import version
+
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        cpu = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        cpu = platform.processor()
+    packages = ("narl", "jax", "jaxlib", "numpy")
+    return {
+        "platform": platform.platform(),
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "versions": {package: version(package) for package in packages},
+    }
+
+
 def main() -> None:
     """Prints the tables; keeps the figures with --json."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -196,7 +228,7 @@ def main() -> None:
     parser.add_argument("--only-deep-sea", action="store_true", help="nothing but Deep Sea")
     parser.add_argument("--json", type=Path, help="where to keep the figures")
     given = parser.parse_args()
-    figures: dict = {"machine": platform.platform(), "python": platform.python_version()}
+    figures: dict = {"machine": machine()}
     if not given.only_deep_sea:
         if given.peer_python:
             figures["rlberry"] = against_rlberry(given.peer_python)

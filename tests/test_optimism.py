@@ -66,7 +66,7 @@ def test_ties_go_to_the_first(radius):
     assert optimistic(jnp.array([0.0, 1.0]), radius=0.1).member == 0
 
 
-@pytest.mark.parametrize("shape", [(4,), (4, 1), (3, 2, 5), (2, 3, 4, 5)])
+@pytest.mark.parametrize("shape", [(4,), (2, 3, 4, 5)])
 @pytest.mark.parametrize("radius", [None, 0.7, 1e-6])
 def test_against_a_loop_over_positions(shape, radius):
     values = np.random.default_rng(0).normal(size=shape).astype(np.float32)

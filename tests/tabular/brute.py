@@ -5,9 +5,6 @@ Written from the equations alone; nothing here calls `narl`.
 
 import numpy as np
 
-SHAPES = [(1, 2, 1), (5, 2, 4), (12, 4, 8)]
-"""(S, A, H) of the random instances."""
-
 
 def clipped(v, h, horizon, clip):
     return np.clip(v, 0, horizon - h) if clip == "horizon" else v

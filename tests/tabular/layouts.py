@@ -6,6 +6,7 @@ import brute
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from narl.tabular.problem import Problem
 from narl.tabular.stats import Stats
@@ -19,6 +20,11 @@ class Data(NamedTuple):
     p_hat: np.ndarray
     p0: np.ndarray
     layouts: list[tuple[Problem, Stats]]
+
+
+def slow(*values):
+    """Parameters of a case for the slow tests."""
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def quick(function, **options):

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from layouts import assert_plan, data_of, f32, quick
+from layouts import assert_plan, data_of, f32, quick, slow
 from scipy.stats import binom, chisquare, kstest, norm
 
 from narl.tabular import narl_ucrl
@@ -88,8 +88,8 @@ def theorem_sigmas(epsilon, num_episodes, horizon):
     ("noise", "measure"),
     [
         ("gaussian", "signed"),
-        ("theorem", "signed"),
-        pytest.param("gaussian", "centred", marks=pytest.mark.slow),
+        slow("theorem", "signed"),
+        slow("gaussian", "centred"),
     ],
 )
 def test_both_parts_carry_noise_of_their_own_scale_and_number(noise, measure):
@@ -110,9 +110,16 @@ def test_both_parts_carry_noise_of_their_own_scale_and_number(noise, measure):
 
 
 @pytest.mark.parametrize(
-    "noise", ["gaussian", "bootstrap", pytest.param("dirichlet", marks=pytest.mark.slow)]
+    ("noise", "noised"),
+    [
+        ("gaussian", "dynamics"),
+        ("bootstrap", "reward"),
+        slow("gaussian", "reward"),
+        slow("bootstrap", "dynamics"),
+        slow("dirichlet", "reward"),
+        slow("dirichlet", "dynamics"),
+    ],
 )
-@pytest.mark.parametrize("noised", ["reward", "dynamics"])
 def test_only_the_named_part_carries_noise(noise, noised):
     data = small_data()
     problem, stats = data.layouts[0]
@@ -141,6 +148,7 @@ def test_the_default_is_noise_on_the_reward_alone():
     np.testing.assert_allclose(term_b, 0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_clipping_keeps_rewards_and_values_in_range():
     problem, stats = small_data(horizon=3).layouts[1]
     noisy = {"noised": "both", "c": 1.0}
@@ -154,6 +162,7 @@ def test_clipping_keeps_rewards_and_values_in_range():
     assert raw[:, 0].max() > q[:, 0].max()
 
 
+@pytest.mark.slow
 def test_noise_is_shared_over_stages_unless_fresh_is_asked_for():
     data = small_data(horizon=3)
     problem, stats = data.layouts[0]
@@ -194,7 +203,7 @@ def test_dirichlet_noise_makes_the_samples_of_the_posterior(monkeypatch):
     monkeypatch.setattr(narl_ucrl, "sample_dynamics", dynamics)
     options = agent_options("narl-ucrl", noise="dirichlet", members_r=2, members_p=5, **RAW)
     agent = narl_ucrl.narl_ucrl(narl_ucrl.resolve(options, problem))
-    plan, _ = agent.plan(jax.random.key(0), problem, stats)
+    plan, _ = quick(agent.plan)(jax.random.key(0), problem, stats)
     assert sorted(asked, key=len) == [(1.0, 5), (0.0, 1.0, 1.0, 2)]
     xi_r, xi_p = r - data.r_hat, p - data.p_hat
     expected = brute.naevi(data.p_hat, data.r_hat, xi_r, xi_p, data.p0, 3, "none", False)
@@ -203,6 +212,7 @@ def test_dirichlet_noise_makes_the_samples_of_the_posterior(monkeypatch):
     np.testing.assert_allclose(plan.q[2], r.max(0), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_dirichlet_rewards_have_the_normal_posterior():
     data = small_data()
     problem, stats = data.layouts[0]
@@ -282,7 +292,7 @@ def test_a_bootstrap_member_without_data_follows_the_rule_for_no_data():
         assert_largest_of_normals(future[:, s, a] / np.linalg.norm(v, axis=-1), 1, 1)
 
 
-@pytest.mark.parametrize(("rule", "reward"), [("one", 1.0), ("none", 0.0)])
+@pytest.mark.parametrize(("rule", "reward"), [("one", 1.0), slow("none", 0.0)])
 def test_other_rules_for_members_without_data(rule, reward):
     data = small_data()
     problem, stats = data.layouts[0]
@@ -292,6 +302,7 @@ def test_other_rules_for_members_without_data(rule, reward):
     np.testing.assert_allclose(q[:, 0], 2 * reward, atol=1e-6)  # P̂ is uniform
 
 
+@pytest.mark.slow
 def test_one_member_with_data_and_one_without():
     data = small_data(r_mean=-50.0)
     problem, stats = data.layouts[0]
@@ -348,7 +359,7 @@ def ucbvi_state(agent, problem, stats):
     return agent.init(jax.random.key(9), problem)._replace(stats=stats)
 
 
-@pytest.mark.parametrize(("noise", "members"), [("gaussian", 3), ("theorem", None)])
+@pytest.mark.parametrize(("noise", "members"), [("gaussian", 3), slow("theorem", None)])
 def test_ucbvi_noise_is_on_the_scale_of_the_values(noise, members):
     data = small_data(r_mean=-1000.0, horizon=3)
     problem, stats = data.layouts[0]
@@ -370,13 +381,13 @@ def test_ucbvi_noise_is_on_the_scale_of_the_values(noise, members):
 
 def test_ucbvi_is_capped_at_the_steps_to_go():
     data = small_data(r_mean=5.0, horizon=3)
-    for problem, stats in data.layouts:
-        agent = agent_of("narl-ucbvi", problem, c=0.0)
-        before = ucbvi_state(agent, problem, stats)
-        plan, state = quick(agent.plan)(jax.random.key(0), problem, before)
-        np.testing.assert_array_equal(plan.q, steps_to_go(3, 3, 2))
-        assert plan.value == pytest.approx(3)
-        np.testing.assert_array_equal(state.q, plan.q)
+    problem, stats = data.layouts[1]
+    agent = agent_of("narl-ucbvi", problem, c=0.0)
+    before = ucbvi_state(agent, problem, stats)
+    plan, state = quick(agent.plan)(jax.random.key(0), problem, before)
+    np.testing.assert_array_equal(plan.q, steps_to_go(3, 3, 2))
+    assert plan.value == pytest.approx(3)
+    np.testing.assert_array_equal(state.q, plan.q)
 
 
 def q_history(num_episodes, **options):
@@ -403,7 +414,7 @@ def q_history(num_episodes, **options):
     return state, np.asarray(q)
 
 
-@pytest.mark.parametrize("noise", ["gaussian", pytest.param("fake-reward", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("noise", ["gaussian", slow("fake-reward")])
 def test_the_running_minimum_never_rises(noise):
     state, q = q_history(60, noise=noise)
     assert (np.diff(q, axis=0) <= 0).all()
@@ -415,6 +426,7 @@ def test_the_running_minimum_never_rises(noise):
     assert (q <= ladder).all()
 
 
+@pytest.mark.slow
 def test_without_the_running_minimum_values_rise_again():
     state, q = q_history(60, running_min=False)
     assert (np.diff(q, axis=0) > 0).any()
@@ -424,7 +436,7 @@ def test_without_the_running_minimum_values_rise_again():
 # --- fake rewards -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("num_coins", [1, 5, 32, 45])
+@pytest.mark.parametrize("num_coins", [slow(1), slow(5), slow(32), 45])
 def test_tosses_are_binomial(num_coins):
     heads = np.asarray(
         quick(lambda key: toss(key, num_coins, (50, 400)))(jax.random.key(num_coins))
@@ -450,7 +462,8 @@ def test_tosses_are_binomial(num_coins):
 
 def test_fakes_of_each_sign_are_tossed_apart():
     zero = jnp.zeros((4000, 2, 1))
-    fake = add_fakes(jax.random.key(0), 8, FakeState(zero, zero), jnp.float32(1.0))
+    add = quick(add_fakes, static_argnums=1)
+    fake = add(jax.random.key(0), 8, FakeState(zero, zero), jnp.float32(1.0))
     selected, total = np.asarray(fake[0]).ravel(), np.asarray(fake[1]).ravel()
     plus, minus = (selected + total) / 2, (selected - total) / 2
     for heads in (plus, minus):
@@ -459,35 +472,34 @@ def test_fakes_of_each_sign_are_tossed_apart():
     assert abs(np.corrcoef(plus, minus)[0, 1]) < 5 / math.sqrt(8000)
 
 
-def fake_reward_agent(fakes, rescaled, num_visits, reward, members=40):
-    """One state, one action, visited ``num_visits`` times with the same reward."""
-    problem = Problem(jnp.ones(1), jnp.float32(num_visits), None, 1, 1, 1)
-    options = {"fakes": fakes, "rescaled": rescaled, "members": members}
-    agent = agent_of("narl-ucbvi", problem, noise="fake-reward", **options)
-    episode = Episode(jnp.array([0, 0]), jnp.array([0]), f32([reward]))
-
-    @quick
-    def observe_many(state, keys):
-        return jax.lax.scan(
-            lambda state, key: (agent.observe(key, problem, state, episode), None), state, keys
-        )[0]
-
-    keys = jax.random.split(jax.random.key(6), num_visits)
-    state = observe_many(agent.init(jax.random.key(5), problem), keys)
-    return agent, problem, state
+def one_pair(num_visits):
+    """One state, one action, one step."""
+    return Problem(jnp.ones(1), jnp.float32(num_visits), None, 1, 1, 1)
 
 
 @functools.cache
-def fake_means(fakes, num_visits, reward):
-    """Each member's mean over what its coins selected."""
-    _, _, state = fake_reward_agent(fakes, False, num_visits, reward)
+def fake_state(fakes, num_visits, reward, members=40):
+    """The state after visits with the same reward; what each member selected, and its mean."""
+    problem = one_pair(num_visits)
+    agent = agent_of("narl-ucbvi", problem, noise="fake-reward", fakes=fakes, members=members)
+    episode = Episode(jnp.array([0, 0]), jnp.array([0]), f32([reward]))
+
+    @quick
+    def visited(key_init, keys):
+        return jax.lax.scan(
+            lambda state, key: (agent.observe(key, problem, state, episode), None),
+            agent.init(key_init, problem),
+            keys,
+        )[0]
+
+    state = visited(jax.random.key(5), jax.random.split(jax.random.key(6), num_visits))
     selected, total = (np.asarray(x, dtype=float)[:, 0, 0] for x in state.fake)
-    return selected, total / selected
+    return state, selected, total / selected
 
 
 def test_fake_rewards_shrink_the_mean_as_printed():
     fakes, n, reward = 2, 4000, 0.5
-    selected, means = fake_means(fakes, n, reward)
+    _, selected, means = fake_state(fakes, n, reward)
     # Half of n real rewards and of 2·M_B·(n+1) fakes is selected.
     assert selected.mean() == pytest.approx((n + 2 * fakes * (n + 1)) / 2, rel=0.01)
     # A selected reward has mean r/(1+2M_B) and variance below 1.
@@ -498,12 +510,14 @@ def test_fake_rewards_shrink_the_mean_as_printed():
     assert means.std() == pytest.approx(math.sqrt(2 * fakes / n) / (1 + 2 * fakes), rel=0.4)
 
 
-@pytest.mark.parametrize("rescaled", [False, True])
+@pytest.mark.parametrize("rescaled", [slow(False), True])
 def test_rescaling_mends_the_mean(rescaled):
     fakes, n, reward, members = 2, 4000, 0.5, 40
-    agent, problem, state = fake_reward_agent(fakes, rescaled, n, reward)
-    plan, _ = agent.plan(jax.random.key(0), problem, state)
-    _, means = fake_means(fakes, n, reward)
+    state, _, means = fake_state(fakes, n, reward)
+    problem = one_pair(n)
+    options = {"fakes": fakes, "members": members, "rescaled": rescaled}
+    agent = agent_of("narl-ucbvi", problem, noise="fake-reward", **options)
+    plan, _ = quick(agent.plan)(jax.random.key(0), problem, state)
     scale = 1 + 2 * fakes if rescaled else 1
     assert float(plan.q[0, 0, 0]) == pytest.approx(scale * means.max(), abs=1e-4)
     assert (scale * means).mean() == pytest.approx(
@@ -514,7 +528,7 @@ def test_rescaling_mends_the_mean(rescaled):
 def test_the_number_of_fakes_is_theorem_3s():
     problem = make_problem(riverswim(), 100)
     agent = agent_of("narl-ucbvi", problem, noise="fake-reward", members=500)
-    selected = np.asarray(agent.init(jax.random.key(0), problem).fake[0])
+    selected = np.asarray(quick(agent.init)(jax.random.key(0), problem).fake[0])
     fakes = math.ceil(20 * math.log(2000))
     assert selected.shape == (500, 6, 2)
     assert selected.mean() == pytest.approx(fakes, abs=5 * math.sqrt(fakes / 2 / selected.size))

@@ -1,11 +1,13 @@
 """Dynamics noise: what is revealed along a basis is what the vectors themselves would give."""
 
+import functools
+
 import brute
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from layouts import f32, quick
+from layouts import f32, quick, slow
 from scipy.optimize import brentq, minimize
 from scipy.stats import ks_2samp, kstest, norm
 
@@ -27,19 +29,20 @@ from narl.tabular.planning import naevi
 LEAST_P = 1e-3
 
 
+@functools.partial(quick, static_argnames=("make", "rest"))
+def all_stages(make, z, sigma, vectors, rest):
+    reveal = make(z, sigma, *rest)
+
+    def stage(carry, now):
+        inner, carry = reveal.inner(carry, *now)
+        return carry, inner
+
+    return jax.lax.scan(stage, reveal.carry, (jnp.arange(len(vectors)), vectors), reverse=True)[1]
+
+
 def products(make, z, sigma, vectors, *rest):
     """⟨ξ, v⟩ for the vectors, met from the last stage to the first as planning does: [H,M,S,A]."""
-
-    @quick
-    def all_stages(z, sigma, vectors):
-        reveal = make(z, sigma, *rest)
-        carry, found = reveal.carry, []
-        for h in reversed(range(len(vectors))):
-            inner, carry = reveal.inner(carry, jnp.int32(h), vectors[h])
-            found.append(inner)
-        return jnp.stack(found[::-1])
-
-    return np.asarray(all_stages(z, f32(sigma), f32(vectors)))
+    return np.asarray(all_stages(make, z, f32(sigma), f32(vectors), rest))
 
 
 def vectors_of(kind, num_states=6):
@@ -101,7 +104,7 @@ def test_revealed_products_are_linear_in_the_vectors(kind):
     np.testing.assert_allclose(vectors @ xi, flat, atol=2e-4 * np.abs(flat).max())
 
 
-@pytest.mark.parametrize("measure", ["signed", "centred"])
+@pytest.mark.parametrize("measure", [slow("signed"), "centred"])
 def test_more_stages_than_states(measure):
     vectors = np.random.default_rng(0).uniform(0, 1, (7, 3))
     z = normal(jax.random.key(2), (7, 3000, 3, 1))
@@ -156,9 +159,9 @@ def instance():
     ("measure", "clip"),
     [
         ("signed", "none"),
-        pytest.param("signed", "horizon", marks=pytest.mark.slow),
-        pytest.param("centred", "none", marks=pytest.mark.slow),
-        pytest.param("centred", "horizon", marks=pytest.mark.slow),
+        slow("signed", "horizon"),
+        slow("centred", "none"),
+        slow("centred", "horizon"),
     ],
 )
 def test_planning_with_revealed_noise_is_planning_with_plain_noise(measure, clip):
@@ -183,17 +186,18 @@ def test_planning_with_revealed_noise_is_planning_with_plain_noise(measure, clip
 
 
 @pytest.mark.parametrize(
-    ("measure", "fresh"),
+    ("measure", "fresh", "horizon"),
     [
-        ("signed", False),
-        ("centred", False),
-        ("signed", True),
-        ("centred", True),
-        ("simplex", False),
-        ("simplex", True),
+        ("signed", False, 4),
+        slow("signed", False, 20),
+        slow("centred", False, 4),
+        ("centred", False, 20),
+        ("signed", True, 4),
+        slow("centred", True, 20),
+        slow("simplex", False, 4),
+        ("simplex", True, 20),
     ],
 )
-@pytest.mark.parametrize("horizon", [4, 20])
 def test_gaussian_dynamics_draws_what_it_says(measure, fresh, horizon):
     """Whichever way it takes (S = 12 on either side of H), the first product has its law."""
     p, _, _, sigma = instance()
@@ -238,9 +242,14 @@ def test_gaussian_dynamics_takes_a_scale_per_member():
     p_hat = Dynamics(p, jnp.zeros((12, 2)))
     sigma = np.zeros((5, 12, 2))
     sigma[3, 4] = 1.0
+
+    @functools.partial(quick, static_argnums=0)
+    def first_products(horizon, key, sigma):
+        reveal = gaussian_dynamics(key, sigma, p_hat, 5, horizon)
+        return reveal.inner(reveal.carry, jnp.int32(0), jnp.arange(12.0))[0]
+
     for horizon in (4, 20):
-        reveal = gaussian_dynamics(jax.random.key(7), f32(sigma), p_hat, 5, horizon)
-        inner, _ = reveal.inner(reveal.carry, jnp.int32(0), jnp.arange(12.0))
+        inner = first_products(horizon, jax.random.key(7), f32(sigma))
         assert ((np.asarray(inner) != 0) == (sigma != 0)).all()
 
 
@@ -307,8 +316,8 @@ def test_projection_solves_its_quadratic_program():
         np.testing.assert_allclose(found, program.x, atol=1e-4)
 
 
-@pytest.mark.parametrize("size", [1, 2, 12, 784])
 @pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("size", [slow(1), slow(2), slow(12), 784])
 def test_projection_is_a_shift_and_a_cut(size, scale):
     x = np.random.default_rng(size).normal(size=(4, size)) * scale
     ours = np.asarray(quick(project_to_simplex)(f32(x)))

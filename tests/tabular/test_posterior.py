@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from layouts import data_of, f32, quick
+from layouts import data_of, f32, quick, slow
 from scipy import stats as scipy_stats
 from scipy.special import gammaln
 from scipy.stats import kstest
@@ -91,11 +91,7 @@ def draw(key, counts, problem, alpha0, members):
 
 @pytest.mark.parametrize(
     "alpha0",
-    [
-        1.0,
-        pytest.param(0.4, marks=pytest.mark.slow),
-        pytest.param(2.5, marks=pytest.mark.slow),
-    ],
+    [1.0, slow(0.4), slow(2.5)],
 )
 def test_sampled_dynamics_are_dirichlet_in_both_layouts(alpha0):
     data = data_of(0)
@@ -130,11 +126,7 @@ def test_sampled_dynamics_are_dirichlet_in_both_layouts(alpha0):
 
 @pytest.mark.parametrize(
     ("layout", "alpha0"),
-    [
-        (0, 0.01),
-        pytest.param(1, 0.01, marks=pytest.mark.slow),
-        pytest.param(0, 0.001, marks=pytest.mark.slow),
-    ],
+    [(0, 0.01), slow(1, 0.01), slow(0, 0.001)],
 )
 def test_a_small_prior_weight_still_gives_distributions(layout, alpha0):
     """Their Gamma draws are all 0 in float32; the distributions are not."""

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from layouts import assert_plan, data_of, f32, quick
+from layouts import assert_plan, data_of, f32, quick, slow
 from scipy.stats import kstest, norm
 
 from narl.tabular import rivals
@@ -18,7 +18,6 @@ from narl.tabular.problem import make_problem
 from narl.tabular.rivals import CountState
 
 LEAST_P = 1e-3
-SIZES = [(12, 2, 4), (5, 4, 8)]
 
 
 def plan(agent, problem, stats, episode=7.0, seed=0):
@@ -29,7 +28,7 @@ def plan(agent, problem, stats, episode=7.0, seed=0):
     return result
 
 
-@pytest.mark.parametrize("shape", SIZES)
+@pytest.mark.parametrize("shape", [(12, 2, 4), slow((5, 4, 8))])
 def test_greedy_plans_with_the_estimates(shape):
     data = data_of(1, shape)
     expected = brute.value_iteration(data.p_hat, data.r_hat, data.p0, shape[2])
@@ -48,7 +47,7 @@ def ucrl_widths(data, episode, delta, scale=1.0):
     return r_width, math.sqrt(num_states) * r_width
 
 
-@pytest.mark.parametrize(("clip", "scale"), [("horizon", 1.0), ("none", 0.05)])
+@pytest.mark.parametrize(("clip", "scale"), [("horizon", 1.0), slow("none", 0.05)])
 def test_ucrl2(clip, scale):
     data = data_of(2)
     r_width, p_width = ucrl_widths(data, 7, 0.1, scale)
@@ -61,7 +60,7 @@ def test_ucrl2(clip, scale):
         assert_plan(plan(agent, problem, stats), expected)
 
 
-@pytest.mark.parametrize("compounding", [True, False])
+@pytest.mark.parametrize("compounding", [True, slow(False)])
 def test_ucrl2_as_the_papers_baseline_code_has_it(compounding):
     data = data_of(3)
     visits, reward_sum, transitions = data.counts
@@ -101,10 +100,10 @@ def ucbvi_bonus(data, bonus, constants, horizon, num_episodes, episode, scale, d
     [
         ("hoeffding", "practical", 1.0, (5, 4, 8)),
         ("bernstein", "practical", 0.1, (12, 2, 4)),
-        ("hoeffding", "theory", 0.003, (5, 4, 8)),
-        ("bernstein", "theory", 0.003, (5, 4, 8)),
-        pytest.param("hoeffding", "practical", 0.1, (12, 2, 4), marks=pytest.mark.slow),
-        pytest.param("bernstein", "practical", 1.0, (5, 4, 8), marks=pytest.mark.slow),
+        slow("hoeffding", "theory", 0.003, (5, 4, 8)),
+        slow("bernstein", "theory", 0.003, (5, 4, 8)),
+        slow("hoeffding", "practical", 0.1, (12, 2, 4)),
+        slow("bernstein", "practical", 1.0, (5, 4, 8)),
     ],
 )
 def test_ucbvi(bonus, constants, scale, shape):
@@ -152,8 +151,8 @@ def noise_of(q, data, clip):
     ("constants", "clip"),
     [
         ("practical", "horizon"),
-        pytest.param("practical", "none", marks=pytest.mark.slow),
-        pytest.param("theory", "none", marks=pytest.mark.slow),
+        slow("practical", "none"),
+        slow("theory", "none"),
     ],
 )
 def test_rlsvi_adds_fresh_noise_of_the_right_size_to_every_q(constants, clip):
@@ -183,7 +182,7 @@ def test_rlsvi_without_noise_is_regression_towards_zero():
         assert_plan(plan(agent, problem, stats), expected)
 
 
-@pytest.mark.parametrize("members", [1, 3])
+@pytest.mark.parametrize("members", [slow(1), 3])
 def test_posterior_sampling_takes_the_largest_q_over_its_mdps(members, monkeypatch):
     data = data_of(7)
     rng = np.random.default_rng(0)
@@ -222,7 +221,7 @@ def one_step_data():
     return data_of(counts=(visits, reward_sum, np.stack([visits, 0 * visits], -1)), shape=(2, 2, 1))
 
 
-@pytest.mark.parametrize("members", [pytest.param(1, marks=pytest.mark.slow), 5])
+@pytest.mark.parametrize("members", [slow(1), slow(5)])
 def test_posterior_sampling_draws_rewards_from_the_normal_posterior(members):
     data = one_step_data()
     visits, reward_sum, _ = data.counts
@@ -242,8 +241,8 @@ def test_posterior_sampling_draws_rewards_from_the_normal_posterior(members):
 
 AGENTS = {
     "greedy": rivals.greedy(rivals.Greedy()),
-    "ucrl2": rivals.ucrl2(rivals.Ucrl2()),
-    "ucbvi": rivals.ucbvi(rivals.Ucbvi()),
+    "ucrl2-tabularl": rivals.ucrl2_tabularl(rivals.Ucrl2Tabularl()),
+    "opsrl": rivals.opsrl(rivals.Opsrl()),
     "rlsvi": rivals.rlsvi(rivals.Rlsvi()),
 }
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import jaxtyping
 import numpy as np
 import pytest
-from layouts import f32, quick
+from layouts import f32, quick, slow
 
 from narl.tabular.dynamics import dense
 from narl.tabular.envs import deep_sea
@@ -98,7 +98,7 @@ def test_masks_choose_the_steps_of_each_member():
     np.testing.assert_allclose(dense(p_hat, 3)[2, 0, 1], [0, 1, 0])
 
 
-@pytest.mark.parametrize("which", ["deep_sea", "sparse", "dense"])
+@pytest.mark.parametrize("which", ["deep_sea", slow("sparse"), "dense"])
 def test_no_transition_is_ever_lost(which):
     rng = np.random.default_rng(3)
     if which == "sparse":

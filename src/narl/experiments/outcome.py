@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
-import tempfile
+import uuid
 from pathlib import Path
 from typing import Any, Literal
 
@@ -108,10 +107,12 @@ def save(outcome: Outcome, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{outcome.id}-{outcome.scale}.json"
     text = json.dumps(_plain(dataclasses.asdict(outcome)), indent=1, ensure_ascii=False)
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".partial-")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text + "\n")
-    os.replace(temporary, path)
+    partial = path.with_name(f".partial-{uuid.uuid4().hex[:8]}-{path.name}")
+    try:
+        partial.write_text(text + "\n", encoding="utf-8")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
     return path
 
 

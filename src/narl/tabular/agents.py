@@ -61,6 +61,10 @@ _LOWEST: dict[str, tuple[float, bool]] = {
     "tau": (0.0, False),
 }
 """Smallest value of each numeric option, and whether it is itself allowed."""
+_MOST = {"members": 10**6, "members_r": 10**6, "members_p": 10**6, "fakes": 10**9}
+"""Largest value of each whole number."""
+_TINY, _HUGE = 1e-15, 1e15
+"""What float32 bears of the others: beyond, they overflow together, or vanish as divisors."""
 _BELOW_ONE = ("epsilon", "delta")
 
 
@@ -122,8 +126,16 @@ def _check_range(option: str, value: float) -> None:
         if value < low or (value == low and not allowed):
             sign = ">=" if allowed else ">"
             raise InputError(f"{option}: {value} is out of range; it must be {sign} {low:g}")
+        if not allowed and value < _TINY:
+            raise InputError(f"{option}: {value} is too small; the nearest valid value is {_TINY}")
     if option in _BELOW_ONE and value >= 1:
         raise InputError(f"{option}: {value} is out of range; it must be < 1")
+    most = str(_MOST[option]) if option in _MOST else f"{_HUGE:g}"
+    if abs(value) > float(most):
+        sign = "-" if value < 0 else ""
+        raise InputError(
+            f"{option}: {value} is out of range; the nearest valid value is {sign}{most}"
+        )
 
 
 def _check_together(options: Any) -> None:

@@ -16,6 +16,11 @@ from numpy.typing import ArrayLike
 
 from narl.errors import InputError
 
+MAX_HORIZON = 10**6
+"""Longest episode: beyond, no planner comes to an end."""
+MAX_REWARD = 1e15
+"""Largest reward and deviation that sums over an episode of float32 numbers bear."""
+
 Array = np.ndarray
 AnyArray = np.ndarray | jax.Array
 
@@ -77,6 +82,8 @@ def make_mdp(
         raise InputError(f"p0: shape {p0.shape} is wrong; it must be (S,) = ({num_states},)")
     horizon = _steps(horizon)
     _check_nonnegative("r_std", r_std)
+    _check_size("r", r)
+    _check_size("r_std", r_std)
     p, p0 = _distribution("p", p), _distribution("p0", p0)
     return TabularMDP(p=p, r=r, r_std=r_std, p0=p0, bad=bad, horizon=horizon, name=name)
 
@@ -87,6 +94,8 @@ def _steps(horizon: ArrayLike) -> int:
     if not whole or steps % 1 or steps < 1:
         given = str(horizon) if steps.ndim == 0 else f"an array of shape {steps.shape}"
         raise InputError(f"horizon: {given} is wrong; it must be a whole number >= 1")
+    if steps > MAX_HORIZON:
+        raise InputError(f"horizon: {steps} is too large; the nearest valid value is {MAX_HORIZON}")
     return int(steps)
 
 
@@ -115,6 +124,14 @@ def _check_nonnegative(field: str, array: Array) -> None:
     if len(bad):
         at = ", ".join(map(str, bad[0]))
         raise InputError(f"{field}[{at}] = {array[tuple(bad[0])]:g}; it must not be negative")
+
+
+def _check_size(field: str, array: Array) -> None:
+    bad = np.argwhere(np.abs(array) > MAX_REWARD)
+    if len(bad):
+        at = ", ".join(map(str, bad[0]))
+        value = array[tuple(bad[0])]
+        raise InputError(f"{field}[{at}] = {value:g}; it must lie within ±{MAX_REWARD:g}")
 
 
 def _distribution(field: str, array: Array) -> Array:

@@ -52,6 +52,8 @@ class FakeState(NamedTuple):
 
 
 class UcbviState(NamedTuple):
+    """The buffer D, the last Q̃, and the fake rewards where there are any."""
+
     stats: Stats
     q: Float[Array, "H S A"]
     """Q̃_{k−1}, for the running minimum."""

@@ -235,7 +235,9 @@ def run(
     solution = solve(mdp)
     world = make_world(mdp, solution, problem)
     stop_rule = mdp.solved_rule if until_solved else None
-    chunks, seconds = _run_chunks(agent, problem, world, seed_array, progress, stop_rule)
+    # GPUs otherwise round the factors of a product to 10 bits (TF32): "exact" would mean 1e-3.
+    with jax.default_matmul_precision("highest"):
+        chunks, seconds = _run_chunks(agent, problem, world, seed_array, progress, stop_rule)
     joined = jax.tree.map(
         lambda *xs: np.concatenate(xs, axis=1)[:, :num_episodes].astype(np.float64), *chunks
     )
