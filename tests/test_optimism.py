@@ -5,7 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from narl.optimism import optimistic
+import narl.optimism
+
+optimistic = jax.jit(narl.optimism.optimistic, static_argnames="radius")
 
 
 def test_without_a_radius_the_largest_member_wins():
@@ -70,7 +72,7 @@ def test_ties_go_to_the_first(radius):
 @pytest.mark.parametrize("radius", [None, 0.7, 1e-6])
 def test_against_a_loop_over_positions(shape, radius):
     values = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-    choice = jax.jit(lambda x: optimistic(x, radius))(values)
+    choice = optimistic(values, radius)
     assert choice.value.shape == choice.member.shape == shape[1:]
     assert choice.admitted.shape == shape
     for at in np.ndindex(shape[1:]):

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narl.errors import InputError
 from narl import registration
+from narl.errors import InputError
 from narl.tabular.envs import (
     ENVIRONMENTS,
     MAX_DEEP_SEA,

@@ -7,8 +7,8 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narl.errors import InputError
 from narl import registration
+from narl.errors import InputError
 from narl.tabular.envs import deep_sea, random_mdp, riverswim, stochastic_chain
 from narl.tabular.exchange import (
     TabularEnv,

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from layouts import f32, quick, slow
 
+from narl.tabular import stats as statistics
 from narl.tabular.dynamics import dense
 from narl.tabular.envs import deep_sea
 from narl.tabular.mdp import Episode, make_mdp, sample_episode
 from narl.tabular.problem import Problem, make_problem
-from narl.tabular.stats import Stats, empty, estimate, record
+from narl.tabular.stats import Stats, empty, estimate
 
 
 def problem_of(num_states, num_actions, horizon, successors=None):
@@ -25,6 +26,10 @@ def episode_of(states, actions, rewards):
     return Episode(jnp.asarray(states), jnp.asarray(actions), f32(rewards))
 
 
+record = quick(statistics.record)
+
+
+@quick
 def tables_of(stats, problem):
     r_hat, p_hat = estimate(stats, problem)
     return r_hat, dense(p_hat, problem.num_states)
@@ -111,7 +116,6 @@ def test_no_transition_is_ever_lost(which):
         mdp = deep_sea(5, stochastic=True)
     problem = make_problem(mdp, 40)
     assert (problem.successors is None) == (which == "dense")
-    add = quick(record)
     stats = empty(problem)
     visits = np.zeros((mdp.num_states, mdp.num_actions))
     reward_sum = np.zeros(visits.shape)
@@ -119,7 +123,7 @@ def test_no_transition_is_ever_lost(which):
     for _ in range(40):
         policy = rng.integers(mdp.num_actions, size=(mdp.horizon, mdp.num_states))
         episode = sample_episode(rng, mdp, policy)
-        stats = add(stats, problem, episode_of(*episode))
+        stats = record(stats, problem, episode_of(*episode))
         for h in range(mdp.horizon):
             s, a, t = episode.states[h], episode.actions[h], episode.states[h + 1]
             visits[s, a] += 1
@@ -128,7 +132,7 @@ def test_no_transition_is_ever_lost(which):
     np.testing.assert_array_equal(stats.visits, visits)
     np.testing.assert_array_equal(np.asarray(stats.transitions).sum(-1), visits)
     np.testing.assert_allclose(stats.reward_sum, reward_sum, rtol=1e-4, atol=1e-5)
-    r_hat, p_hat = quick(tables_of)(stats, problem)
+    r_hat, p_hat = tables_of(stats, problem)
     expected_r, expected_p = brute.estimates(visits, reward_sum, transitions)
     np.testing.assert_allclose(r_hat, expected_r, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(p_hat, expected_p, atol=1e-6)

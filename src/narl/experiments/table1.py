@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -32,7 +33,7 @@ ROWS: dict[str, Row] = {
     "UCBVI (Hoeffding)": Row("ucbvi", {}, "√(H·S·A·T)", (0.5, 0.5, 0.5)),
     "UCBVI (Bernstein)": Row("ucbvi", {"bonus": "bernstein"}, "√(H·S·A·T)", (0.5, 0.5, 0.5)),
     "UCBVI (constants of the proof)": Row(
-        "ucbvi", {"constants": "theory"}, "√(H·S·A·T)", (0.5, 0.5, 0.5)
+        "ucbvi", {"bonus": "bernstein", "constants": "theory"}, "√(H·S·A·T)", (0.5, 0.5, 0.5)
     ),
     "RLSVI": Row("rlsvi", {}, "S·H^2.5·√(S·A·T)", (1.5, 0.5, 2.5)),
     "RLSVI (constants of the proof)": Row(
@@ -67,15 +68,12 @@ def bound_at(row: Row, num_steps: float) -> float:
     return STATES**s * ACTIONS**a * HORIZON**h * math.sqrt(num_steps)
 
 
-def verdict(growth: Growth, share_of_bound: float) -> Verdict:
-    """Does regret grow no faster than √T?
+def verdict(growth: Growth) -> Verdict:
+    """Does regret grow no faster than √T? Holds when the exponent's interval lies below 0.6.
 
-    Holds when the interval of the exponent lies below 0.6. Faster growth at finite T refutes no
-    asymptotic bound, so it fails only if regret also exceeds the bound without its constants.
+    Never "fails": no finite run refutes a bound whose constants and logarithms are hidden.
     """
-    if math.isfinite(growth.exponent) and growth.high <= 0.6:
-        return "holds"
-    return "fails" if share_of_bound > 1.0 else "undecided"
+    return "holds" if math.isfinite(growth.exponent) and growth.high <= 0.6 else "undecided"
 
 
 @implements("table:1")
@@ -97,10 +95,10 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
         lines.append(band(label, regret, log=True))
         claims.append(
             Claim(
-                f"table1-{label.lower().replace(' ', '-')}",
+                "table1-" + "-".join(re.findall(r"[a-z0-9]+", label.lower())),
                 f"{label}: regret grows no faster than √T, as its bound {row.bound} says.",
                 "Table 1",
-                verdict(growth, median / bound),
+                verdict(growth),
                 f"exponent of T {growth.exponent:.2f} [{interval}] over the last half; regret "
                 f"{median:.4g} after {episodes} episodes, {median / bound:.2g} of the bound "
                 "without constants and logarithms",
@@ -115,7 +113,8 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
         "The exponent is the slope of log mean regret against log T between T/2 and T: ½ is what "
         "the bounds allow, 1 is no learning. The interval is a bootstrap over seeds. A bound holds "
         "for large T and with its constants: an exponent near 1 says that T is still small for "
-        "these constants, not that the theorem is wrong.",
+        "these constants, not that the theorem is wrong. The exponent is of the mean, the regret "
+        "a median: a few stuck seeds (bootstrap) show in the first alone.",
     )
     chart = Chart(
         "table1",

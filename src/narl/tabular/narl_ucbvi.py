@@ -37,7 +37,7 @@ class NarlUcbvi:
     fakes: int | None = None
     """M_B, fake rewards of each sign per real one; Theorem 3's H·log(T) by default."""
     rescaled: bool = True
-    """fake-reward: multiply by 1 + 2·M_B, so that the mean is r; False is as printed."""
+    """fake-reward: undo the fakes' pull towards 0, so that the mean is r; False is as printed."""
     epsilon: float = 0.1
     """Theorems 2 and 3 hold with probability 1 − ε."""
     corrected: bool = False
@@ -118,7 +118,9 @@ def _sample_rewards(
     """r̃^m: the noisy rewards before the maximum over members (Eq. 3)."""
     if state.fake is not None:
         assert options.fakes is not None
-        scale = 1.0 + 2.0 * options.fakes if options.rescaled else 1.0
+        # One set of fakes per visit and one at the start: n real rewards among 2·M_B·(n+1) fakes.
+        n = jnp.maximum(state.stats.visits, 1.0)
+        scale = 1.0 + 2.0 * options.fakes * (1.0 + 1.0 / n) if options.rescaled else 1.0
         return scale * state.fake.total / jnp.maximum(state.fake.selected, 1.0)
     n = jnp.maximum(state.stats.visits, 1.0)
     if options.noise == "theorem":

@@ -66,6 +66,13 @@ def simplex(xi: Float[Array, "M S A S"], p_hat: Dynamics) -> Reveal:
     return plain(project_to_simplex(p + xi) - p)
 
 
+def _scaled(v: Float[Array, " S"]) -> tuple[Float[Array, " S"], Float[Array, ""]]:
+    """v and a factor to put back: without a clip values reach 1e30, whose squares overflow."""
+    largest = jnp.abs(v).max()
+    scale = jnp.where(largest > 1e15, largest, 1.0)
+    return v / scale, scale
+
+
 def revealed(
     z: Float[Array, "H M S A"], sigma: Float[Array, "*M S A"], num_states: int, measure: Measure
 ) -> Reveal:
@@ -79,7 +86,7 @@ def revealed(
 
     def inner(carry: tuple, h: Array, v: Array) -> tuple[Array, tuple]:
         basis, count = carry
-        v = v - v.mean() if measure == "centred" else v
+        v, scale = _scaled(v - v.mean() if measure == "centred" else v)
         # Two passes: one leaves rounding errors along the old directions.
         first = basis @ v
         residual = v - first @ basis
@@ -89,7 +96,7 @@ def revealed(
         is_new = norm > 1e-5 * length
         direction = jnp.where(is_new, residual / jnp.where(is_new, norm, 1.0), 0.0)
         coordinates = (first + second).at[count].add(jnp.where(is_new, norm, 0.0))
-        product = jnp.tensordot(coordinates, z, axes=1) * sigma
+        product = jnp.tensordot(coordinates, z, axes=1) * sigma * scale
         return product, (basis.at[count].set(direction), count + 1)
 
     return Reveal((jnp.zeros((num_stages, num_states)), 0), inner)
@@ -101,8 +108,8 @@ def per_stage(
     """Fresh ζ_h ~ N(0, I) at every stage: ⟨ζ_h, v⟩ ~ N(0, ‖v‖²), one number each."""
 
     def inner(carry: None, h: Array, v: Array) -> tuple[Array, None]:
-        v = v - v.mean() if measure == "centred" else v
-        return z[h] * (sigma * jnp.linalg.norm(v)), carry
+        v, scale = _scaled(v - v.mean() if measure == "centred" else v)
+        return z[h] * (sigma * jnp.linalg.norm(v)) * scale, carry
 
     return Reveal(None, inner)
 

@@ -225,7 +225,9 @@ def run(
         raise InputError(f"mdp: a {type(mdp).__name__} given; it must be a TabularMDP")
     if until_solved and mdp.bad is None:
         raise InputError(f"until_solved: {mdp.name} has no 'bad' episodes; it is for deep_sea")
-    problem = make_problem(mdp, num_episodes)
+    # float32 throughout, also where a user has switched JAX to 64 bits.
+    with jax.enable_x64(False):
+        problem = make_problem(mdp, num_episodes)
     if isinstance(agent, str):
         agent = make_agent(agent, agent_options(agent, preset, **options), problem)
     elif not isinstance(agent, Agent):
@@ -233,10 +235,10 @@ def run(
     elif options or preset:
         raise InputError("options: an Agent of your own takes none here; build them into it")
     solution = solve(mdp)
-    world = make_world(mdp, solution, problem)
     stop_rule = mdp.solved_rule if until_solved else None
     # GPUs otherwise round the factors of a product to 10 bits (TF32): "exact" would mean 1e-3.
-    with jax.default_matmul_precision("highest"):
+    with jax.enable_x64(False), jax.default_matmul_precision("highest"):
+        world = make_world(mdp, solution, problem)
         chunks, seconds = _run_chunks(agent, problem, world, seed_array, progress, stop_rule)
     joined = jax.tree.map(
         lambda *xs: np.concatenate(xs, axis=1)[:, :num_episodes].astype(np.float64), *chunks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,8 +77,10 @@ def metrics(trace: Trace) -> dict[str, Any]:
     terms = trace.decomposition
     summary: dict[str, Any] = {}
     for name, value in zip(terms._fields, terms, strict=True):
-        median, q25, q75 = median_iqr(value.sum(axis=1))
-        summary[name] = {"median": float(median), "q25": float(q25), "q75": float(q75)}
+        total = value.sum(axis=1)
+        # An agent of one's own may return NaN; the run is kept, the figure is null.
+        figures = [math.nan] * 3 if np.isnan(total).any() else median_iqr(total)
+        summary[name] = dict(zip(("median", "q25", "q75"), map(float, figures), strict=True))
     summary["v_star"] = trace.v_star
     summary["episodes"] = trace.regret.shape[1]
     summary["seconds"] = {"compile": trace.compile_seconds, "run": trace.run_seconds}
