@@ -15,6 +15,7 @@ from jaxtyping import Float, Int, Num
 from numpy.typing import ArrayLike
 
 from narl.errors import InputError
+from narl.paper import implements
 
 MAX_HORIZON = 10**6
 """Longest episode: beyond, no planner comes to an end."""
@@ -25,6 +26,7 @@ Array = np.ndarray
 AnyArray = np.ndarray | jax.Array
 
 
+@implements("def:mdp")
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TabularMDP:
@@ -169,6 +171,7 @@ def solve(mdp: TabularMDP) -> Solution:
     return Solution(q_star, v_star, gap, float(mdp.p0 @ v_star[0]))
 
 
+@implements("def:value")
 def evaluate(mdp: TabularMDP, policy: Num[Array, "H S"]) -> Float[Array, "H+1 S"]:
     """V^h(π)[s] of a deterministic per-step policy, exactly."""
     policy = np.asarray(policy)

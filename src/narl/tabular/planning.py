@@ -70,7 +70,7 @@ def value_iteration(
     return backward_induction(lambda _, h, v: (r + expect(p, v), None), None, p0, horizon, clip)
 
 
-@implements("eq:2")
+@implements("eq:2", "assumption:2")
 def naevi(
     p_hat: Dynamics | Table,
     r_hat: Float[Table, "S A"],

@@ -74,7 +74,7 @@ def play(key: PRNGKeyArray, world: World, policy: Int[Array, "H S"]) -> Episode:
     return Episode(jnp.append(states, last), actions, rewards)
 
 
-@implements("eq:1")
+@implements("def:regret", "eq:1")
 def exact_regret(world: World, policy: Int[Array, "H S"]) -> Float[Array, ""]:
     """V(π*) − V(π) as the sum of the gaps that π pays: E_π Σ_h (V*_h − Q*_h)(s_h, a_h).
 
