@@ -40,7 +40,7 @@ class Experiment(NamedTuple):
     """What comes out: charts, tables, claims."""
 
 
-ENVIRONMENT = ("narl", "python", "jax", "jaxlib", "numpy", "platform", "device")
+ENVIRONMENT = ("narl", "python", "jax", "jaxlib", "numpy", "device")
 """What an outcome records of the machine: made again on the same one, it is the same file."""
 
 
