@@ -533,14 +533,14 @@ def tiny(monkeypatch) -> None:
 
 @pytest.mark.usefixtures("tiny")
 def test_reproduce_runs_every_cell_once_and_writes_the_outcome(call, tmp_path):
-    said = call("reproduce", "all", "--scale", "smoke", "--json")
+    said = call("reproduce", "all", "--scale", "small", "--json")
     assert said.status == 0
     lines = said.err.splitlines()
     assert len(lines) == 4
     assert lines[0].startswith("fig1a 1/2 greedy: ")
     assert lines[2:] == ["fig1b 1/2 greedy: found", "fig1b 2/2 psrl: found"]
     result = json.loads(said.out)
-    assert result["scale"] == "smoke"
+    assert result["scale"] == "small"
     assert result["claims"] == {"holds": 2, "fails": 2, "undecided": 2}
     first = result["outcomes"][0]
     assert set(first) == {"id", "title", "claims", "runs", "seconds", "file"}
@@ -552,11 +552,11 @@ def test_reproduce_runs_every_cell_once_and_writes_the_outcome(call, tmp_path):
         "numbers": "1 < 2",
     }
     assert sorted(first["runs"]) == sorted(path.name for path in (tmp_path / "runs").iterdir())
-    kept = json.loads((tmp_path / "results" / "fig1a-smoke.json").read_text())
-    assert kept["command"] == "narl reproduce fig1a --scale smoke"
+    kept = json.loads((tmp_path / "results" / "fig1a-small.json").read_text())
+    assert kept["command"] == "narl reproduce fig1a --scale small"
     assert sorted(path.name for path in (tmp_path / "results").iterdir()) == [
-        "fig1a-smoke.json",
-        "fig1b-smoke.json",
+        "fig1a-small.json",
+        "fig1b-small.json",
     ]
 
 

@@ -95,7 +95,7 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
         lines.append(band(label, regret, log=True))
         claims.append(
             Claim(
-                "table1-" + "-".join(re.findall(r"[a-z0-9]+", label.lower())),
+                f"table1-{'-'.join(re.findall('[a-z0-9]+', label.lower()))}",
                 f"{label}: regret grows no faster than √T, as its bound {row.bound} says.",
                 "Table 1",
                 verdict(growth),
