@@ -72,3 +72,20 @@ def assert_plan(plan, expected):
     assert plan.q.shape == q.shape
     np.testing.assert_allclose(plan.q, q, rtol=0, atol=atol)
     np.testing.assert_allclose(plan.value, value, rtol=0, atol=atol)
+
+
+def fix_samples(monkeypatch, module, r, p) -> list[tuple]:
+    """Makes posterior draws return r and p; the list fills with what was asked for."""
+    asked = []
+
+    def rewards(key, stats, mu0, tau0, tau, members):
+        asked.append((mu0, tau0, tau, members))
+        return f32(r)
+
+    def dynamics(key, stats, problem, alpha0, members):
+        asked.append((alpha0, members))
+        return f32(p)
+
+    monkeypatch.setattr(module, "sample_rewards", rewards)
+    monkeypatch.setattr(module, "sample_dynamics", dynamics)
+    return asked

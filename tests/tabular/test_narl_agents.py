@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from layouts import assert_plan, data_of, f32, quick, slow
+from layouts import assert_plan, data_of, f32, fix_samples, quick, slow
 from scipy.stats import binom, chisquare, kstest, norm
 
 from narl.tabular import narl_ucrl
@@ -189,18 +189,7 @@ def test_dirichlet_noise_makes_the_samples_of_the_posterior(monkeypatch):
     rng = np.random.default_rng(0)
     r = rng.uniform(0, 1, (2, 3, 2))
     p = np.stack([brute.random_kernel(rng, 3, 2) for _ in range(5)])
-    asked = []
-
-    def rewards(key, stats, mu0, tau0, tau, members):
-        asked.append((mu0, tau0, tau, members))
-        return f32(r)
-
-    def dynamics(key, stats, problem, alpha0, members):
-        asked.append((alpha0, members))
-        return f32(p)
-
-    monkeypatch.setattr(narl_ucrl, "sample_rewards", rewards)
-    monkeypatch.setattr(narl_ucrl, "sample_dynamics", dynamics)
+    asked = fix_samples(monkeypatch, narl_ucrl, r, p)
     options = agent_options("narl-ucrl", noise="dirichlet", members_r=2, members_p=5, **RAW)
     agent = narl_ucrl.narl_ucrl(narl_ucrl.resolve(options, problem))
     plan, _ = quick(agent.plan)(jax.random.key(0), problem, stats)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from layouts import assert_plan, data_of, f32, quick, slow
+from layouts import assert_plan, data_of, f32, fix_samples, quick, slow
 from scipy.stats import kstest, norm
 
 from narl.tabular import rivals
@@ -180,18 +180,7 @@ def test_posterior_sampling_takes_the_largest_q_over_its_mdps(members, monkeypat
     rng = np.random.default_rng(0)
     r = rng.normal(size=(members, 12, 2))
     p = np.stack([brute.random_kernel(rng, 12, 2) for _ in range(members)])
-    asked = []
-
-    def rewards(key, stats, mu0, tau0, tau, members):
-        asked.append((mu0, tau0, tau, members))
-        return f32(r)
-
-    def dynamics(key, stats, problem, alpha0, members):
-        asked.append((alpha0, members))
-        return f32(p)
-
-    monkeypatch.setattr(rivals, "sample_rewards", rewards)
-    monkeypatch.setattr(rivals, "sample_dynamics", dynamics)
+    asked = fix_samples(monkeypatch, rivals, r, p)
     prior = {"alpha0": 2.0, "mu0": 0.1, "tau0": 3.0, "tau": 4.0}
     if members == 1:
         agent = rivals.psrl(rivals.Psrl(**prior))
