@@ -25,8 +25,8 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.runtime ## Fig. 1(a) at the paper's scale, and the report
-	$(BIN)/narl reproduce fig1a --scale paper
-	$(BIN)/narl report --out report.html
+	$(BIN)/narl reproduce fig1a --scale paper --results demo
+	$(BIN)/narl report --also demo --out report.html
 	@echo "The report is $(CURDIR)/report.html"
 
 # `make check test` runs the fast tests once, because both targets name the same one.

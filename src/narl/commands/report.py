@@ -29,6 +29,8 @@ class Report:
     """the file to write; the pictures go beside it"""
     results: Annotated[Path, value("DIR", "(default: results)")] = Path("results")
     """folder of the outcomes"""
+    also: Annotated[Path | None, value("DIR", "")] = None
+    """another folder of outcomes; what is in both is taken from this one"""
     scale: Annotated[
         Literal["smoke", "small", "paper"] | None,
         value("smoke|small|paper", "(default: the largest there is)"),
@@ -49,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     from narl.commands.screen import print_json, stdout
 
     check_folder("--out", config.out.parent)
-    outcomes = gather(config.results, config.scale)
+    outcomes = gather(config.results, config.also, config.scale)
     from narl.report import write_report
 
     config.out.parent.mkdir(parents=True, exist_ok=True)
@@ -66,15 +68,18 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def gather(folder: Path, scale: str | None) -> list[Outcome]:
-    """The outcomes in a folder: one per experiment, in the paper's order."""
+def gather(folder: Path, also: Path | None, scale: str | None) -> list[Outcome]:
+    """The outcomes in the folders: one per experiment, in the paper's order."""
     from narl.experiments import EXPERIMENTS
     from narl.experiments.outcome import load
 
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--results: {folder} is not a folder; choose another")
+    if also is not None and not also.is_dir():
+        raise InputError(f"--also: {also} is not a folder; choose another or leave it out")
     found: dict[str, dict[str, Outcome]] = {}
-    for path in sorted(folder.glob("*.json")):
+    later = [] if also is None else sorted(also.glob("*.json"))
+    for path in [*sorted(folder.glob("*.json")), *later]:
         outcome = load(path)
         found.setdefault(outcome.id, {})[outcome.scale] = outcome
     scales = SCALES if scale is None else (scale,)

@@ -128,7 +128,7 @@ def main(arguments: Sequence[str]) -> int:
     config = parse(Tabular, "narl tabular", arguments, EXAMPLE)
     item = _study(config)
     from narl.commands.interruptible import interruptible
-    from narl.commands.screen import Bars, print_json
+    from narl.commands.screen import Bars, note, print_json
     from narl.compilation import enable_cache
     from narl.store import default_root
     from narl.tabular.study import execute
@@ -145,6 +145,9 @@ def main(arguments: Sequence[str]) -> int:
 
     with Bars(lines=False) as bars:
         kept, found = interruptible(work)
+    remark = beyond_unit_rewards(item)
+    if remark is not None:
+        note(remark)
     if config.json:
         print_json(summary(config, kept, found))
     else:
@@ -193,6 +196,18 @@ def _study(config: Tabular) -> Study:
     except InputError as error:
         raise InputError(as_typed(str(error))) from None
     return item
+
+
+def beyond_unit_rewards(item: Study) -> str | None:
+    """A remark where the rewards leave [0, 1], for which the paper's bonuses and noise are made."""
+    mdp = item.mdp()
+    least, most = float(mdp.r.min()), float(mdp.r.max())
+    if least >= -0.05 and most <= 1.05:  # Deep Sea's moves cost a little
+        return None
+    return (
+        f"note: mean rewards of {mdp.name} lie in [{least:g}, {most:g}]; bonuses, noise and priors "
+        "are made for [0, 1], so agents may not be optimistic here: scale the rewards"
+    )
 
 
 def as_typed(message: str) -> str:

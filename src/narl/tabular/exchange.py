@@ -18,7 +18,7 @@ from narl.errors import InputError, unknown
 from narl.tabular.mdp import Array, TabularMDP, make_mdp, with_horizon
 
 REQUIRED = ("p", "r", "p0", "horizon")
-OPTIONAL = ("r_std", "bad", "name")
+OPTIONAL = ("r_std", "bad", "solved_rule", "name")
 
 
 class TabularEnv(gymnasium.Env[int, int]):

@@ -65,6 +65,7 @@ def make_mdp(
     horizon: int,
     r_std: ArrayLike | None = None,
     bad: ArrayLike | None = None,
+    solved_rule: ArrayLike | None = None,
     name: str = "mdp",
 ) -> TabularMDP:
     """A checked `TabularMDP`; the first entry that is wrong is named in one line."""
@@ -87,7 +88,20 @@ def make_mdp(
     _check_size("r", r)
     _check_size("r_std", r_std)
     p, p0 = _distribution("p", p), _distribution("p0", p0)
-    return TabularMDP(p=p, r=r, r_std=r_std, p0=p0, bad=bad, horizon=horizon, name=name)
+    rule = TabularMDP.solved_rule if solved_rule is None else _rule(solved_rule)
+    return TabularMDP(
+        p=p, r=r, r_std=r_std, p0=p0, bad=bad, solved_rule=rule, horizon=horizon, name=name
+    )
+
+
+def _rule(solved_rule: ArrayLike) -> tuple[float, int]:
+    rule = _numbers("solved_rule", solved_rule)
+    if rule.shape != (2,) or not 0 < rule[0] <= 1 or rule[1] % 1 or rule[1] < 1:
+        given = rule.tolist()
+        raise InputError(
+            f"solved_rule: {given} is wrong; it must be like [0.9, 1] (share, episode)"
+        )
+    return float(rule[0]), int(rule[1])
 
 
 def _steps(horizon: ArrayLike) -> int:

@@ -17,6 +17,8 @@ from narl.tabular.problem import Problem
 from narl.tabular.stats import Stats
 
 TINY = float(jnp.finfo(jnp.float32).tiny)
+HALF_STEP = 2.0**-24
+"""Half the distance of two neighbouring uniforms: 0 stands for what lies below the first one."""
 ROUNDS = 2
 """Candidates drawn at once; with shape ≥ 2 each is accepted with probability ≥ 0.98."""
 
@@ -27,7 +29,7 @@ def _candidates(key: PRNGKeyArray, shape: Float[Array, " B"]) -> tuple[Array, Ar
     For shape 1 the uniform alone gives an Exp(1), which is always accepted.
     """
     key_x, key_u = jax.random.split(key)
-    x, u = normal(key_x, shape.shape), uniform(key_u, shape.shape, TINY)
+    x, u = normal(key_x, shape.shape), uniform(key_u, shape.shape, HALF_STEP)
     log_u = jnp.log(u)
     d = shape - 1.0 / 3.0
     cube = (1.0 + x * jax.lax.rsqrt(9.0 * d)) ** 3

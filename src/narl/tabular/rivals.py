@@ -199,7 +199,9 @@ def ucbvi(options: Ucbvi) -> Agent:
             to_go = problem.horizon - h
             mean = expect(p_hat, v)
             if options.bonus == "bernstein":
-                variance = jnp.maximum(expect(p_hat, v**2) - mean**2, 0.0)
+                # From the largest value, because E[v²] − E[v]² cancels where v is large and even.
+                below = v - v.max()
+                variance = jnp.maximum(expect(p_hat, below**2) - expect(p_hat, below) ** 2, 0.0)
                 bonus = _bernstein(options, problem, state, variance, to_go)
             else:
                 bonus = _hoeffding(options, problem, state, to_go)

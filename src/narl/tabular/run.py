@@ -26,6 +26,8 @@ from narl.tabular.problem import Problem, World, make_problem, make_world
 
 CHUNK = 250
 """Episodes per compiled call: the progress bar moves and memory stays flat."""
+TIE = 1e-6
+"""Relative difference of two values that float32 rounding may have made."""
 
 
 class Record(NamedTuple):
@@ -44,8 +46,13 @@ class Record(NamedTuple):
 
 
 def greedy_policy(key: PRNGKeyArray, q: Float[Array, "H S A"]) -> Int[Array, "H S"]:
-    """argmax_a q, ties broken uniformly at random."""
-    tied = q == q.max(-1, keepdims=True)
+    """argmax_a q, ties broken uniformly at random.
+
+    Values within `TIE` of the largest are tied: where both actions promise all that is left, as
+    optimistic agents often believe, rounding alone would decide, by processor and not by key.
+    """
+    best = q.max(-1, keepdims=True)
+    tied = (q == best) | (q >= best - TIE * jnp.abs(best))
     rank = jnp.cumsum(tied, axis=-1)
     count = rank[..., -1:]
     u = uniform(key, q.shape[:-1])[..., None]
@@ -239,7 +246,9 @@ def run(
     # GPUs otherwise round the factors of a product to 10 bits (TF32): "exact" would mean 1e-3.
     with jax.enable_x64(False), jax.default_matmul_precision("highest"):
         world = make_world(mdp, solution, problem)
-        chunks, seconds = _run_chunks(agent, problem, world, seed_array, progress, stop_rule)
+        chunks, seconds = _run_chunks(
+            agent, problem, world, num_episodes, seed_array, progress, stop_rule
+        )
     joined = jax.tree.map(
         lambda *xs: np.concatenate(xs, axis=1)[:, :num_episodes].astype(np.float64), *chunks
     )
@@ -278,12 +287,12 @@ def _run_chunks(
     agent: Agent,
     problem: Problem,
     world: World,
+    num_episodes: int,
     seeds: UInt[np.ndarray, " N"],
     progress: Callable[[int], None] | None,
     stop_rule: tuple[float, int] | None,
 ) -> tuple[list[Record], tuple[float, float]]:
     """The records of all chunks, and the seconds spent compiling and running."""
-    num_episodes = int(problem.num_episodes)
     num_chunks = math.ceil(num_episodes / CHUNK)
     # Equal chunks share one program; the few episodes beyond the last are thrown away.
     length = math.ceil(num_episodes / num_chunks)
