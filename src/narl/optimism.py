@@ -18,7 +18,9 @@ class Choice(NamedTuple):
 
 
 @implements("eq:3", "sec:6.1")
-def optimistic(values: Float[Array, "M ..."], radius: float | None = None) -> Choice:
+def optimistic(
+    values: Float[Array, "M ..."], radius: float | Float[Array, ""] | None = None
+) -> Choice:
     """max_m values[m] over the members inside μ_M ± ε_M.
 
     With ``radius=None`` every member is admitted (Eq. 2). When the radius excludes them all, the

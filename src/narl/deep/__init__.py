@@ -1,0 +1,1 @@
+"""The deep half: MBPO and NARL, many seeds in one program."""

@@ -1,0 +1,71 @@
+"""What an epoch tells, per lane; every figure is explained in docs/metrics.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from narl.deep.evaluation import Evaluation
+from narl.deep.learner import Judgement, Tally
+from narl.deep.settings import Settings
+
+if TYPE_CHECKING:
+    from narl.deep.train import Books
+
+
+def epoch_row(
+    settings: Settings,
+    books: Books,
+    evaluations: Sequence[Evaluation],
+    judgement: Judgement,
+    tally: Tally,
+) -> dict[str, Any]:
+    """One line of the journal: plain lists, one entry per lane."""
+    returns = [float(np.mean(evaluation.returns)) for evaluation in evaluations]
+    promised = judgement.model_return.mean(axis=1).tolist()
+    calls = np.maximum(tally.calls, 1.0)
+    row: dict[str, Any] = {
+        "epoch": -(-books.step // settings.epoch_length),
+        "step": books.step,
+        "policy_step": max(books.step - settings.initial_steps, 0),
+        "eval_return": returns,
+        "eval_returns": [evaluation.returns for evaluation in evaluations],
+        "eval_length": [float(np.mean(evaluation.lengths)) for evaluation in evaluations],
+        "train_return": [float(np.mean(done)) if done else None for done in books.finished],
+        "episodes": list(books.num_episodes),
+        "solved_step": list(books.solved_step),
+        "value": judgement.value.mean(axis=1).tolist(),
+        "updates": (tally.calls * settings.updates_per_step).astype(int).tolist(),
+    }
+    for name, total in tally.losses._asdict().items():
+        row[name] = [
+            t / c if n else None for t, c, n in zip(total, calls, tally.calls, strict=True)
+        ]
+        row[name] = [None if x is None else float(x) for x in row[name]]
+    if settings.uses_model:
+        row["model_return"] = promised
+        row["estimation_error"] = [a - b for a, b in zip(promised, returns, strict=True)]
+        row |= _of_the_model(settings, books)
+    row["seconds"] = dict(books.seconds)
+    return row
+
+
+def _of_the_model(settings: Settings, books: Books) -> dict[str, Any]:
+    """What the ensemble and the selection did in this epoch; nothing before the first training."""
+    row: dict[str, Any] = {"rollout_length": settings.rollout_length_at(books.step - 1)}
+    if "fit" not in books.reports:
+        return row
+    fit, sums = books.reports["fit"], books.reports["selections"]
+    steps = np.maximum(sums.steps, 1.0)
+    return row | {
+        "model_epochs": fit.epochs.tolist(),
+        "holdout_error": fit.holdout_error.tolist(),
+        "imagined": sums.steps.tolist(),
+        "selected": (sums.chosen / steps[:, None]).tolist(),
+        "reward_selected": (sums.reward_chosen / steps[:, None]).tolist(),
+        "distance": (sums.distance / steps[:, None]).tolist(),
+        "value_distance": (sums.value_distance / steps[:, None]).tolist(),
+        "fallback": (sums.fallback / steps).tolist(),
+    }

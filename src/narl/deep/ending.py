@@ -1,0 +1,104 @@
+"""When an imagined episode terminates, learned from data where no function is known."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from narl.deep.ensemble import Scale
+from narl.deep.fit import fit_scale
+from narl.deep.nets import Network, apply_network, init_network
+from narl.deep.replay import unpack
+
+HIDDEN = (128, 128)
+LEARNING_RATE = 1e-3
+BATCH = 256
+NUM_STEPS = 400
+"""Gradient steps at every training of the ensemble, from where the last ended."""
+
+
+class Ending(NamedTuple):
+    """A classifier of (obs, action, next_obs): does the episode terminate there?"""
+
+    network: Network
+    opt: optax.OptState
+    scale: Scale
+    offset: Float[Array, ""]
+    """log(terminal rows / other rows), −∞ while none has been seen."""
+
+
+def init_ending(key: PRNGKeyArray, obs_dim: int, action_dim: int) -> Ending:
+    """A classifier that says "never"."""
+    num_inputs = 2 * obs_dim + action_dim
+    network = init_network(key, (num_inputs, *HIDDEN, 1))
+    scale = Scale(jnp.zeros(num_inputs), jnp.ones(num_inputs))
+    return Ending(network, optax.adam(LEARNING_RATE).init(network), scale, jnp.float32(-jnp.inf))
+
+
+def _inputs(obs: Array, action: Array, next_obs: Array) -> Float[Array, "... I"]:
+    return jnp.concatenate([obs, action, next_obs], axis=-1)
+
+
+def _logits(network: Network, scale: Scale, inputs: Float[Array, "B I"]) -> Float[Array, " B"]:
+    return apply_network(network, (inputs - scale.mean) / scale.std)[..., 0]
+
+
+def ends(
+    ending: Ending,
+    obs: Float[Array, "B D"],
+    action: Float[Array, "B A"],
+    next_obs: Float[Array, "B D"],
+) -> Bool[Array, " B"]:
+    """Whether termination is likelier than not, or the state is no longer finite."""
+    inputs = _inputs(obs, action, next_obs)
+    likely = _logits(ending.network, ending.scale, inputs) + ending.offset > 0.0
+    return likely | ~jnp.isfinite(next_obs).all(-1)
+
+
+def fit_ending(
+    key: PRNGKeyArray,
+    ending: Ending,
+    rows: Float[Array, "C W"],
+    num_rows: Int[Array, ""],
+    obs_dim: int,
+) -> Ending:
+    """Logistic regression on batches of which half is terminal; the offset undoes the balance.
+
+    Terminal transitions are rare (one per episode), so that plain batches would hardly hold any.
+    """
+    batch = unpack(rows, obs_dim)
+    inputs = _inputs(batch.obs, batch.action, batch.next_obs)
+    present = jnp.arange(rows.shape[0]) < num_rows
+    terminal = present & (batch.done > 0.5)
+    num_terminal = terminal.sum()
+    # Terminal rows first, then the others that are there, then the empty ones.
+    order = jnp.argsort(jnp.where(terminal, 0, jnp.where(present, 1, 2)))
+    scale = fit_scale(inputs, present)
+    opt = optax.adam(LEARNING_RATE)
+    half = BATCH // 2
+
+    def loss(network: Network, x: Array) -> Array:
+        logits = _logits(network, scale, x)
+        return jax.nn.softplus(-logits[:half]).mean() + jax.nn.softplus(logits[half:]).mean()
+
+    def step(now: tuple[Network, optax.OptState], key: PRNGKeyArray) -> tuple[tuple, None]:
+        network, state = now
+        key_yes, key_no = jax.random.split(key)
+        yes = jax.random.randint(key_yes, (half,), 0, jnp.maximum(num_terminal, 1))
+        no = jax.random.randint(key_no, (half,), jnp.minimum(num_terminal, num_rows - 1), num_rows)
+        x = inputs[order[jnp.concatenate([yes, no])]]
+        change, state = opt.update(jax.grad(loss)(network, x), state)
+        return (optax.apply_updates(network, change), state), None
+
+    keys = jax.random.split(key, NUM_STEPS)
+    (network, state), _ = jax.lax.scan(step, (ending.network, ending.opt), keys)
+    seen = num_terminal > 0
+    others = jnp.maximum(num_rows - num_terminal, 1)
+    offset = jnp.where(seen, jnp.log(num_terminal / others), -jnp.inf)
+    trained = Ending(network, state, scale, offset)
+    # Without a terminal row there is nothing to tell apart: the weights stay as they are.
+    return jax.tree.map(lambda new, old: jnp.where(seen, new, old), trained, ending)

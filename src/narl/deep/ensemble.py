@@ -1,0 +1,177 @@
+"""An ensemble of probabilistic networks that predicts reward and next observation (§6.1)."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from narl.deep.nets import Network, apply_network, init_network, truncated_normal
+from narl.paper import implements
+
+DECAY = (2.5e-5, 5e-5, 7.5e-5, 7.5e-5, 1e-4)
+"""MBPO's weight decay of each layer; with other depths the middle value serves between."""
+BOUND_WEIGHT = 0.01
+"""Weight of Σ max_logvar − Σ min_logvar, which draws the bounds together."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelSettings:
+    """What decides the ensemble and its training."""
+
+    members: int = 7
+    elites: int = 5
+    width: int = 200
+    depth: int = 4
+    """Hidden layers."""
+    learning_rate: float = 1e-3
+    batch: int = 256
+    holdout_share: float = 0.2
+    holdout_most: int = 5000
+    improvement: float = 0.01
+    """Relative fall of a member's holdout error that counts as better."""
+    patience: int = 5
+    """Training stops after more epochs than this in which no member got better."""
+    most_epochs: int = 1000
+    """… and after this many in any case."""
+
+
+class Scale(NamedTuple):
+    """Mean and standard deviation of the networks' inputs."""
+
+    mean: Float[Array, " I"]
+    std: Float[Array, " I"]
+
+
+class Weights(NamedTuple):
+    """What gradient descent moves; the member axis leads."""
+
+    network: Network
+    max_logvar: Float[Array, "M O"]
+    min_logvar: Float[Array, "M O"]
+
+
+class Ensemble(NamedTuple):
+    """All members, in training and in use."""
+
+    weights: Weights
+    opt: optax.OptState
+    scale: Scale
+    elites: Int[Array, " E"]
+    """The members with the smallest holdout error, best first."""
+    holdout_error: Float[Array, " M"]
+    """Mean squared error of each member on the data held out at the last training."""
+
+
+class Gaussian(NamedTuple):
+    """A prediction of [reward, next_obs − obs]."""
+
+    mean: Float[Array, "M B O"]
+    logvar: Float[Array, "M B O"]
+
+
+class Prediction(NamedTuple):
+    """One imagined step of every member."""
+
+    reward: Float[Array, "M B"]
+    next_obs: Float[Array, "M B D"]
+
+
+def optimiser(settings: ModelSettings) -> optax.GradientTransformation:
+    """Adam."""
+    return optax.adam(settings.learning_rate)
+
+
+def decays(depth: int) -> tuple[float, ...]:
+    """Weight decay of each of the ``depth + 1`` layers."""
+    if depth + 1 == len(DECAY):
+        return DECAY
+    middle = (DECAY[2],) * max(depth - 2, 0)
+    return (DECAY[0], DECAY[1], *middle)[:depth] + (DECAY[-1],)
+
+
+def init_ensemble(
+    key: PRNGKeyArray, obs_dim: int, action_dim: int, settings: ModelSettings
+) -> Ensemble:
+    """Untrained members that differ in their first weights."""
+    num_inputs, num_outputs = obs_dim + action_dim, obs_dim + 1
+    sizes = (num_inputs, *(settings.width,) * settings.depth, 2 * num_outputs)
+    keys = jax.random.split(key, settings.members)
+    network = jax.vmap(lambda k: init_network(k, sizes, truncated_normal))(keys)
+    bounds = jnp.ones((settings.members, num_outputs))
+    weights = Weights(network, 0.5 * bounds, -10.0 * bounds)
+    return Ensemble(
+        weights=weights,
+        opt=optimiser(settings).init(weights),
+        scale=Scale(jnp.zeros(num_inputs), jnp.ones(num_inputs)),
+        elites=jnp.arange(settings.elites),
+        holdout_error=jnp.full(settings.members, jnp.inf),
+    )
+
+
+def predict(
+    weights: Weights, scale: Scale, inputs: Float[Array, "M B I"] | Float[Array, "B I"]
+) -> Gaussian:
+    """Mean and log variance of every member for its own inputs (or for the same ones)."""
+    x = (inputs - scale.mean) / scale.std
+    members = weights.max_logvar.shape[0]
+    if x.ndim == 2:
+        x = jnp.broadcast_to(x, (members, *x.shape))
+    mean, raw = jnp.split(apply_network(weights.network, x, jax.nn.swish), 2, axis=-1)
+    high, low = weights.max_logvar[:, None], weights.min_logvar[:, None]
+    logvar = high - jax.nn.softplus(high - raw)
+    return Gaussian(mean, low + jax.nn.softplus(logvar - low))
+
+
+def model_loss(
+    weights: Weights,
+    scale: Scale,
+    inputs: Float[Array, "M B I"],
+    targets: Float[Array, "M B O"],
+    present: Float[Array, " B"],
+) -> Float[Array, ""]:
+    """Gaussian negative log-likelihood, bounds and weight decay, summed over the members.
+
+    ``present`` is 0 for the rows that only fill up the last batch.
+    """
+    given = predict(weights, scale, inputs)
+    error = (given.mean - targets) ** 2 * jnp.exp(-given.logvar) + given.logvar
+    likelihood = (error.mean(-1) * present).sum(-1) / present.sum()
+    bounds = (weights.max_logvar - weights.min_logvar).sum()
+    layers = zip(decays(len(weights.network) - 1), weights.network, strict=True)
+    decay = sum(0.5 * rate * (layer.w**2).sum() for rate, layer in layers)
+    return likelihood.sum() + BOUND_WEIGHT * bounds + decay
+
+
+def holdout_error(
+    weights: Weights,
+    scale: Scale,
+    inputs: Float[Array, "B I"],
+    targets: Float[Array, "B O"],
+    present: Float[Array, " B"],
+) -> Float[Array, " M"]:
+    """Mean squared error of every member's mean."""
+    error = ((predict(weights, scale, inputs).mean - targets) ** 2).mean(-1)
+    return (error * present).sum(-1) / jnp.maximum(present.sum(), 1.0)
+
+
+@implements("sec:6.1-ensemble")
+def imagine(
+    key: PRNGKeyArray,
+    ensemble: Ensemble,
+    obs: Float[Array, "B D"],
+    action: Float[Array, "B A"],
+    draw: str = "sample",
+) -> Prediction:
+    """What every member expects: one Gaussian draw each, or its ``mean``."""
+    inputs = jnp.concatenate([obs, action], axis=-1)
+    given = predict(ensemble.weights, ensemble.scale, inputs)
+    output = given.mean
+    if draw == "sample":
+        noise = jax.random.normal(key, output.shape)
+        output = output + jnp.exp(0.5 * given.logvar) * noise
+    return Prediction(output[..., 0], obs + output[..., 1:])

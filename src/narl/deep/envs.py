@@ -1,0 +1,330 @@
+"""One Gymnasium environment on the host, as the trainer sees it.
+
+Vectors in and out (see `narl.deep.spaces`), every fault named in one line, and a state that can be
+captured in mid-episode and restored in another process (see `narl.deep.env_state`).
+"""
+
+import contextlib
+import importlib
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, NoReturn
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+from gymnasium.wrappers import TimeLimit
+from jaxtyping import Float32
+
+from narl.deep.env_state import capture_env, digest_model, restore_env
+from narl.deep.rendering import prepare_rendering
+from narl.deep.spaces import Scaling, check_spaces, env_name, make_spaces
+from narl.deep.spaces import flatten_obs as _flatten_obs
+from narl.deep.spaces import unflatten_action as _unflatten_action
+from narl.errors import InputError, nearest
+
+MakeEnv = Callable[..., gymnasium.Env]
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+class EnvironmentFault(RuntimeError):
+    """The environment raised or returned something unusable; one line that names the cause."""
+
+
+class Step(NamedTuple):
+    """What one action led to."""
+
+    obs: Float32[np.ndarray, " D"]
+    reward: float
+    terminated: bool
+    truncated: bool
+
+
+class HostEnv:
+    """One environment for one seed; made by `open_env`."""
+
+    def __init__(self, env: gymnasium.Env, seed: int, scaling: Scaling) -> None:
+        self.env = env
+        self.name = env_name(env)
+        self.seed = seed
+        self.spaces = make_spaces(env, scaling)
+        self.time_limit = _time_limit(env)
+        self.num_steps = 0
+        self._seeded = False
+        self._model_digest = digest_model(env)
+        assert isinstance(env.action_space, Box)
+        self._action_space = env.action_space
+        self._obs_shape = env.observation_space.shape
+        for space in (env.unwrapped.observation_space, env.unwrapped.action_space):
+            space.seed(seed)  # some environments sample them
+
+    def reset(self, seed: int | None = None) -> Float32[np.ndarray, " D"]:
+        """Begins an episode; the first one with the environment's seed, unless another is given."""
+        if seed is None and not self._seeded:
+            seed = self.seed
+        with self._named("reset"):
+            result = self.env.reset(seed=seed)
+            if not (isinstance(result, tuple) and len(result) == 2):
+                self._fault("reset", "reset() did not return (observation, info)")
+            obs = self._vector(result[0], "reset")
+        self._seeded = True
+        return obs
+
+    def step(self, action: Float32[np.ndarray, " A"]) -> Step:
+        """Takes an action in [−1, 1]^A."""
+        self.num_steps += 1
+        when = f"step {self.num_steps}"
+        if not np.isfinite(action).all():
+            index = int(np.flatnonzero(~np.isfinite(action))[0])
+            self._fault(when, f"the policy's action[{index}] is {action[index]}")
+        native = _unflatten_action(self.spaces, self._action_space, action)
+        with self._named(when):
+            result = self.env.step(native)
+            if not (isinstance(result, tuple) and len(result) == 5):
+                self._fault(
+                    when,
+                    "step() did not return (observation, reward, terminated, truncated, info)",
+                )
+            obs, reward, terminated, truncated, _ = result
+            return Step(
+                self._vector(obs, when),
+                self._number(reward, when),
+                bool(terminated),
+                bool(truncated),
+            )
+
+    def render(self) -> np.ndarray:
+        """A picture [height, width, 3] of uint8; needs render_mode="rgb_array"."""
+        with self._named("render"):
+            frame = self.env.render()
+        if not (isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.dtype == np.uint8):
+            self._fault("render", f"render() gave {type(frame).__name__}, not a picture")
+        return frame
+
+    def close(self) -> None:
+        """Closes the environment."""
+        self.env.close()
+
+    @property
+    def capture_problem(self) -> str | None:
+        """Why the state cannot be captured in mid-episode, in one line; None if it can."""
+        problem = self.capture()["json"]["problem"]
+        return None if problem is None else f"{self.name}: {problem}"
+
+    @property
+    def capturable(self) -> bool:
+        """Whether a restored environment continues in mid-episode.
+
+        Otherwise `restore` brings back the random generators only: reset after it.
+        """
+        return self.capture_problem is None
+
+    def capture(self) -> dict[str, Any]:
+        """The state as {"json": …, "arrays": {name: array}}; both can be stored without pickle."""
+        with self._named("capture"):
+            state = capture_env(self.env, self._model_digest)
+        state["json"] |= {
+            "name": self.name,
+            "num_steps": self.num_steps,
+            "seeded": self._seeded,
+        }
+        return state
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Takes over a captured state; the environment must have been made in the same way."""
+        captured = state["json"]
+        if captured["name"] != self.name:
+            raise InputError(f"env: the captured state is of {captured['name']}, not {self.name}")
+        with self._named("restore"):
+            restore_env(self.env, state)
+        self.num_steps = captured["num_steps"]
+        self._seeded = captured["seeded"]
+
+    def _vector(self, obs: Any, when: str) -> Float32[np.ndarray, " D"]:
+        """The observation for the networks, if it has the right shape and is finite."""
+        raw = np.asarray(obs)
+        if raw.dtype.kind not in "biuf":
+            kind = f"{type(obs).__name__} of {raw.dtype}"
+            self._fault(when, f"observation is a {kind}, not an array of numbers")
+        if raw.shape != self._obs_shape:
+            self._fault(when, f"observation has shape {raw.shape}, expected {self._obs_shape}")
+        with np.errstate(over="ignore", invalid="ignore"):
+            vector = _flatten_obs(self.spaces, raw)
+        if not np.isfinite(vector).all():
+            index = int(np.flatnonzero(~np.isfinite(vector))[0])
+            self._fault(when, f"observation[{index}] is {_amount(np.ravel(raw)[index])}")
+        return vector
+
+    def _number(self, reward: Any, when: str) -> float:
+        """The reward as a float, if it is one finite number."""
+        if isinstance(reward, np.ndarray) and reward.size == 1:
+            reward = reward.item()
+        try:
+            value = float(reward)
+        except (TypeError, ValueError):
+            self._fault(when, f"reward is {_first_line(repr(reward))}, not a number")
+        if not abs(value) <= _LARGEST:
+            self._fault(when, f"reward is {_amount(value)}")
+        return value
+
+    @contextlib.contextmanager
+    def _named(self, when: str) -> Iterator[None]:
+        """Whatever the environment raises becomes an EnvironmentFault."""
+        try:
+            yield
+        except (EnvironmentFault, InputError):
+            raise
+        except Exception as error:
+            text = _first_line(str(error))
+            raise EnvironmentFault(
+                f"{self.name}: {when}: {type(error).__name__}{': ' if text else ''}{text}"
+            ) from error
+
+    def _fault(self, when: str, cause: str) -> NoReturn:
+        raise EnvironmentFault(f"{self.name}: {when}: {cause}")
+
+
+class FirstEntries(gymnasium.ObservationWrapper):
+    """Keeps the first entries of a vector of observations (MBPO's truncated Humanoid)."""
+
+    def __init__(self, env: gymnasium.Env, num_entries: int) -> None:
+        super().__init__(env)
+        space = env.observation_space
+        if not (isinstance(space, Box) and len(space.shape) == 1):
+            raise InputError(
+                f"obs_keep: {env_name(env)} has {space} observations, not vectors; leave it out"
+            )
+        if not 1 <= num_entries <= space.shape[0]:
+            raise InputError(
+                f"obs_keep: {num_entries} is out of range; {env_name(env)} has "
+                f"{space.shape[0]} entries"
+            )
+        self.num_entries = num_entries
+        self.observation_space = Box(
+            space.low[:num_entries], space.high[:num_entries], dtype=space.dtype.type
+        )
+
+    def observation(self, observation: np.ndarray) -> np.ndarray:
+        """The first entries of one observation."""
+        return observation[: self.num_entries]
+
+
+def open_env(
+    env: str | MakeEnv,
+    seed: int,
+    env_kwargs: Mapping[str, Any] | None = None,
+    render_mode: str | None = None,
+    *,
+    scaling: Scaling = "bounds",
+    obs_keep: int | None = None,
+) -> HostEnv:
+    """Makes an environment from Gymnasium's id, or from a function that returns a new one."""
+    kwargs = dict(env_kwargs or {})
+    if render_mode is not None:
+        prepare_rendering()
+        kwargs["render_mode"] = render_mode
+    with _quiet_mujoco(), warnings.catch_warnings():
+        # Gymnasium calls v4 outdated; its v4 is what the published numbers were measured on.
+        warnings.filterwarnings("ignore", ".*is out of date.*", DeprecationWarning)
+        made = _make_registered(env, kwargs) if isinstance(env, str) else _call(env, kwargs)
+    try:
+        if obs_keep is not None:
+            made = FirstEntries(made, obs_keep)
+        check_spaces(made)
+        return HostEnv(made, seed, scaling)
+    except Exception:
+        made.close()
+        raise
+
+
+def _make_registered(env_id: str, kwargs: Mapping[str, Any]) -> gymnasium.Env:
+    """gymnasium.make, with every failure as one line."""
+    module, _, name = env_id.rpartition(":")
+    if module:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise InputError(f"env: cannot import {module!r}: {_first_line(str(error))}") from error
+    usable = [spec.id for spec in gymnasium.registry.values() if not _is_relic(spec)]
+    if name not in usable:
+        # Newest versions first: they win where several ids are equally near.
+        hint = nearest(name, sorted(usable, reverse=True))
+        raise InputError(f"env: unknown environment {name!r}; did you mean {hint!r}?")
+    try:
+        # HostEnv checks what comes back, at every step and not only at the first.
+        return gymnasium.make(name, disable_env_checker=True, **kwargs)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"env: {name} cannot be made: {_first_line(str(error))}") from error
+
+
+def _is_relic(spec: Any) -> bool:
+    """Ids of old versions are registered with a function that only raises."""
+    return getattr(spec.entry_point, "__name__", "") == "_raise_mujoco_py_error"
+
+
+def _call(make: MakeEnv, kwargs: Mapping[str, Any]) -> gymnasium.Env:
+    """Calls the user's function; its own errors are his to see."""
+    if not callable(make):
+        raise InputError(
+            f"env: {type(make).__name__} is neither an id nor a function that makes an "
+            "environment; give for example 'Hopper-v5' or lambda: MyEnv()"
+        )
+    try:
+        inspect.signature(make).bind(**kwargs)
+    except TypeError as error:
+        raise InputError(
+            f"env: the function that makes the environment does not take "
+            f"{', '.join(kwargs)} ({error})"
+        ) from error
+    except ValueError:
+        pass  # built-in functions do not tell their arguments
+    made = make(**kwargs)
+    if not isinstance(made, gymnasium.Env):
+        raise InputError(
+            f"env: the function returned a {type(made).__name__}; it must return a gymnasium.Env"
+        )
+    return made
+
+
+@contextlib.contextmanager
+def _quiet_mujoco() -> Iterator[None]:
+    """Keeps MuJoCo from writing MUJOCO_LOG.TXT into the working folder while models compile.
+
+    HalfCheetah's model has a deprecated attribute, about which a user can do nothing.
+    """
+    try:
+        mujoco = importlib.import_module("mujoco")
+    except Exception:  # not installed, or not usable: what needs it will say so
+        yield
+        return
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda message: None)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
+
+
+def _time_limit(env: gymnasium.Env) -> int | None:
+    """Steps after which an episode is truncated; None: the environment itself decides."""
+    layer = env
+    while isinstance(layer, gymnasium.Wrapper):
+        if isinstance(layer, TimeLimit):
+            return layer._max_episode_steps
+        layer = layer.env
+    return None if env.spec is None else env.spec.max_episode_steps
+
+
+def _amount(value: Any) -> str:
+    """A number that is not usable, and why if that is not plain to see."""
+    return str(value) if not np.isfinite(value) else f"{value}, which float32 cannot hold"
+
+
+def _first_line(text: str) -> str:
+    """The first line, not too long."""
+    line = text.strip().splitlines()[0] if text.strip() else ""
+    return line if len(line) <= 200 else f"{line[:200]}…"

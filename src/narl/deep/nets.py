@@ -1,0 +1,118 @@
+"""Networks as plain functions over nested tuples: multilayer perceptron, actor, twin critic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+LOG_STD_RANGE = (-20.0, 2.0)
+"""Where the actor's log standard deviation is clipped (as in SAC's reference code)."""
+
+
+class Layer(NamedTuple):
+    """An affine map; leading axes are independent copies of it (members, twins)."""
+
+    w: Float[Array, "*C I O"]
+    b: Float[Array, "*C O"]
+
+
+Network = tuple[Layer, ...]
+Initialiser = Callable[[PRNGKeyArray, int, int], Float[Array, "I O"]]
+
+
+def glorot(key: PRNGKeyArray, fan_in: int, fan_out: int) -> Float[Array, "I O"]:
+    """Uniform with variance 2/(fan_in + fan_out)."""
+    bound = math.sqrt(6.0 / (fan_in + fan_out))
+    return jax.random.uniform(key, (fan_in, fan_out), minval=-bound, maxval=bound)
+
+
+def truncated_normal(key: PRNGKeyArray, fan_in: int, fan_out: int) -> Float[Array, "I O"]:
+    """N(0, 1/(4 fan_in)) cut at two standard deviations: how MBPO's models begin."""
+    draw = jax.random.truncated_normal(key, -2.0, 2.0, (fan_in, fan_out))
+    return draw / (2.0 * math.sqrt(fan_in))
+
+
+def init_network(
+    key: PRNGKeyArray, sizes: Sequence[int], initialiser: Initialiser = glorot
+) -> Network:
+    """Layers between consecutive ``sizes``; biases are 0."""
+    keys = jax.random.split(key, len(sizes) - 1)
+    pairs = zip(keys, sizes[:-1], sizes[1:], strict=True)
+    return tuple(Layer(initialiser(k, i, o), jnp.zeros(o)) for k, i, o in pairs)
+
+
+def apply_network(
+    network: Network,
+    x: Float[Array, "*C B I"],
+    activation: Callable[[Array], Array] = jax.nn.relu,
+) -> Float[Array, "*C B O"]:
+    """The network's output; the last layer is affine."""
+    for layer in network[:-1]:
+        x = activation(x @ layer.w + layer.b[..., None, :])
+    return x @ network[-1].w + network[-1].b[..., None, :]
+
+
+class Policy(NamedTuple):
+    """A Gaussian before it is squashed by tanh."""
+
+    mean: Float[Array, "B A"]
+    log_std: Float[Array, "B A"]
+
+
+class Drawn(NamedTuple):
+    """An action in (−1, 1) and the logarithm of its density."""
+
+    action: Float[Array, "B A"]
+    log_prob: Float[Array, " B"]
+
+
+def init_actor(key: PRNGKeyArray, obs_dim: int, action_dim: int, hidden: Sequence[int]) -> Network:
+    """The policy's network: mean and log standard deviation of every action."""
+    return init_network(key, (obs_dim, *hidden, 2 * action_dim))
+
+
+def policy(actor: Network, obs: Float[Array, "B D"]) -> Policy:
+    """π(·|obs) before the tanh."""
+    mean, log_std = jnp.split(apply_network(actor, obs), 2, axis=-1)
+    return Policy(mean, jnp.clip(log_std, *LOG_STD_RANGE))
+
+
+def squash(given: Policy, noise: Float[Array, "B A"]) -> Drawn:
+    """tanh(mean + std·noise) and its log density.
+
+    log(1 − tanh(u)²) = 2(log 2 − u − softplus(−2u)) stays finite where tanh is 1 in float32.
+    """
+    u = given.mean + jnp.exp(given.log_std) * noise
+    gaussian = -0.5 * noise**2 - given.log_std - 0.5 * math.log(2.0 * math.pi)
+    volume = 2.0 * (math.log(2.0) - u - jax.nn.softplus(-2.0 * u))
+    return Drawn(jnp.tanh(u), (gaussian - volume).sum(-1))
+
+
+def draw_action(key: PRNGKeyArray, actor: Network, obs: Float[Array, "B D"]) -> Drawn:
+    """a ~ π(·|obs)."""
+    given = policy(actor, obs)
+    return squash(given, jax.random.normal(key, given.mean.shape))
+
+
+def mode_action(actor: Network, obs: Float[Array, "B D"]) -> Float[Array, "B A"]:
+    """tanh(mean): what the policy does when it is evaluated."""
+    return jnp.tanh(policy(actor, obs).mean)
+
+
+def init_critic(key: PRNGKeyArray, obs_dim: int, action_dim: int, hidden: Sequence[int]) -> Network:
+    """Twin critics, stacked along a leading axis of 2."""
+    sizes = (obs_dim + action_dim, *hidden, 1)
+    return jax.vmap(lambda k: init_network(k, sizes))(jax.random.split(key, 2))
+
+
+def twin_values(
+    critic: Network, obs: Float[Array, "B D"], action: Float[Array, "B A"]
+) -> Float[Array, "2 B"]:
+    """Q_1(s,a) and Q_2(s,a)."""
+    x = jnp.concatenate([obs, action], axis=-1)
+    return apply_network(critic, jnp.broadcast_to(x, (2, *x.shape)))[..., 0]

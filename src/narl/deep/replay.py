@@ -1,0 +1,95 @@
+"""Buffers of fixed size on the device: a ring of packed rows, one gather per batch."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from narl.deep.sac import Batch
+
+
+class Replay(NamedTuple):
+    """A ring: row ``num_added % capacity`` is written next, over the oldest one."""
+
+    rows: Float[Array, "C W"]
+    """Transitions side by side: obs, action, reward, next_obs, done."""
+    num_added: Int[Array, ""]
+    size: Int[Array, ""]
+    """The newest so many rows count."""
+
+    @property
+    def capacity(self) -> int:
+        return self.rows.shape[0]
+
+
+def row_width(obs_dim: int, action_dim: int) -> int:
+    """Numbers per transition."""
+    return 2 * obs_dim + action_dim + 2
+
+
+def make_replay(capacity: int, obs_dim: int, action_dim: int) -> Replay:
+    """An empty ring."""
+    return Replay(jnp.zeros((capacity, row_width(obs_dim, action_dim))), jnp.int32(0), jnp.int32(0))
+
+
+def pack(batch: Batch) -> Float[Array, "... W"]:
+    """Transitions as rows."""
+    columns = (batch.obs, batch.action, batch.reward[..., None], batch.next_obs)
+    return jnp.concatenate([*columns, batch.done[..., None]], axis=-1)
+
+
+def unpack(rows: Float[Array, "... W"], obs_dim: int) -> Batch:
+    """Rows as transitions."""
+    end = rows.shape[-1] - obs_dim - 2
+    return Batch(
+        obs=rows[..., :obs_dim],
+        action=rows[..., obs_dim:end],
+        reward=rows[..., end],
+        next_obs=rows[..., end + 1 : -1],
+        done=rows[..., -1],
+    )
+
+
+def add_one(replay: Replay, row: Float[Array, " W"]) -> Replay:
+    """One more transition."""
+    at = replay.num_added % replay.capacity
+    rows = jax.lax.dynamic_update_index_in_dim(replay.rows, row, at, 0)
+    return _counted(replay, rows, 1, replay.capacity)
+
+
+def add_where(
+    replay: Replay,
+    rows: Float[Array, "B W"],
+    kept: Bool[Array, " B"],
+    limit: int | Int[Array, ""],
+) -> Replay:
+    """The rows that are ``kept``, close together; then only the newest ``limit`` count.
+
+    A limit that grows brings back nothing: what it has once shut out stays out.
+    """
+    order = jnp.cumsum(kept)
+    at = (replay.num_added + order - 1) % replay.capacity
+    # Beyond the end is nowhere: those rows are dropped.
+    at = jnp.where(kept, at, replay.capacity)
+    written = replay.rows.at[at].set(rows, mode="drop", unique_indices=True)
+    return _counted(replay, written, order[-1], limit)
+
+
+def _counted(
+    replay: Replay, rows: Float[Array, "C W"], more: int | Int[Array, ""], limit: int | Array
+) -> Replay:
+    capacity = replay.capacity
+    num_added = replay.num_added + more
+    # Kept below 2·capacity: int32 would overflow after 2³¹ imagined transitions.
+    num_added = jnp.where(num_added < 2 * capacity, num_added, num_added % capacity + capacity)
+    size = jnp.minimum(replay.size + more, jnp.minimum(limit, capacity))
+    return Replay(rows, num_added.astype(jnp.int32), size.astype(jnp.int32))
+
+
+def sample(key: PRNGKeyArray, replay: Replay, shape: tuple[int, ...]) -> Float[Array, "*N W"]:
+    """Rows drawn uniformly, with replacement."""
+    age = jax.random.randint(key, shape, 0, jnp.maximum(replay.size, 1))
+    return replay.rows[(replay.num_added - 1 - age) % replay.capacity]

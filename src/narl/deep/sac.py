@@ -1,0 +1,172 @@
+"""Soft actor-critic: losses, the soft value of App. E, and many updates in one scan."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from narl.deep.nets import Network, draw_action, init_actor, init_critic, twin_values
+from narl.paper import implements
+
+
+@dataclasses.dataclass(frozen=True)
+class SacSettings:
+    """What decides an update."""
+
+    target_entropy: float
+    hidden: tuple[int, ...] = (256, 256)
+    discount: float = 0.99
+    polyak: float = 0.005
+    """τ: share of the critic that flows into its target at every update."""
+    learning_rate: float = 3e-4
+    initial_temperature: float = 1.0
+
+
+class Batch(NamedTuple):
+    """Transitions; ``done`` is 1 where the episode terminated (not at a time limit)."""
+
+    obs: Float[Array, "B D"]
+    action: Float[Array, "B A"]
+    reward: Float[Array, " B"]
+    next_obs: Float[Array, "B D"]
+    done: Float[Array, " B"]
+
+
+class Sac(NamedTuple):
+    """Everything that an update changes."""
+
+    actor: Network
+    critic: Network
+    target: Network
+    log_alpha: Float[Array, ""]
+    actor_opt: optax.OptState
+    critic_opt: optax.OptState
+    alpha_opt: optax.OptState
+
+
+class Losses(NamedTuple):
+    """What an update reports."""
+
+    critic_loss: Float[Array, ""]
+    actor_loss: Float[Array, ""]
+    alpha_loss: Float[Array, ""]
+    temperature: Float[Array, ""]
+    entropy: Float[Array, ""]
+    """−log π(a|s), averaged over the batch."""
+    q_value: Float[Array, ""]
+    """Mean of both critics on the batch."""
+
+
+def optimiser(settings: SacSettings) -> optax.GradientTransformation:
+    """Adam, for actor, critics and temperature alike."""
+    return optax.adam(settings.learning_rate)
+
+
+def init_sac(key: PRNGKeyArray, obs_dim: int, action_dim: int, settings: SacSettings) -> Sac:
+    """Fresh networks; the target begins as the critic."""
+    key_actor, key_critic = jax.random.split(key)
+    actor = init_actor(key_actor, obs_dim, action_dim, settings.hidden)
+    critic = init_critic(key_critic, obs_dim, action_dim, settings.hidden)
+    log_alpha = jnp.log(jnp.float32(settings.initial_temperature))
+    opt = optimiser(settings)
+    target = jax.tree.map(jnp.copy, critic)
+    return Sac(
+        actor, critic, target, log_alpha, opt.init(actor), opt.init(critic), opt.init(log_alpha)
+    )
+
+
+@implements("app:e")
+def soft_value(
+    key: PRNGKeyArray, sac: Sac, obs: Float[Array, "B D"], num_samples: int = 1
+) -> Float[Array, " B"]:
+    """V(s) = E_{a∼π}[min_i Q_i(s,a) − α log π(a|s)] from ``num_samples`` actions per state."""
+    alpha = jnp.exp(sac.log_alpha)
+
+    def once(key: PRNGKeyArray) -> Array:
+        drawn = draw_action(key, sac.actor, obs)
+        return twin_values(sac.critic, obs, drawn.action).min(0) - alpha * drawn.log_prob
+
+    if num_samples == 1:
+        return once(key)
+    return jax.lax.map(once, jax.random.split(key, num_samples)).mean(0)
+
+
+def td_target(
+    key: PRNGKeyArray, sac: Sac, batch: Batch, settings: SacSettings
+) -> Float[Array, " B"]:
+    """r + γ(1 − done)·[min_i Q'_i(s',a') − α log π(a'|s')] with the target critics."""
+    drawn = draw_action(key, sac.actor, batch.next_obs)
+    following = twin_values(sac.target, batch.next_obs, drawn.action).min(0)
+    value = following - jnp.exp(sac.log_alpha) * drawn.log_prob
+    return batch.reward + settings.discount * (1.0 - batch.done) * value
+
+
+def critic_loss(
+    critic: Network, batch: Batch, target: Float[Array, " B"]
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """½ E[(Q_i − target)²], summed over the twins; and the mean value."""
+    q = twin_values(critic, batch.obs, batch.action)
+    return 0.5 * ((q - target) ** 2).mean(-1).sum(), q.mean()
+
+
+def actor_loss(
+    actor: Network,
+    key: PRNGKeyArray,
+    critic: Network,
+    log_alpha: Float[Array, ""],
+    obs: Float[Array, "B D"],
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """E[α log π(a|s) − min_i Q_i(s,a)]; and the mean log density."""
+    drawn = draw_action(key, actor, obs)
+    q = twin_values(critic, obs, drawn.action).min(0)
+    return (jnp.exp(log_alpha) * drawn.log_prob - q).mean(), drawn.log_prob.mean()
+
+
+def alpha_loss(
+    log_alpha: Float[Array, ""], log_prob: Float[Array, ""], target_entropy: float
+) -> Float[Array, ""]:
+    """−log α·(E log π + target entropy): α grows while the policy has too little entropy."""
+    return -log_alpha * (log_prob + target_entropy)
+
+
+def update(key: PRNGKeyArray, sac: Sac, batch: Batch, settings: SacSettings) -> tuple[Sac, Losses]:
+    """One step for the critics, then the actor, then the temperature, then the target."""
+    key_target, key_actor = jax.random.split(key)
+    opt = optimiser(settings)
+    target = td_target(key_target, sac, batch, settings)
+    (loss_q, q_value), grad = jax.value_and_grad(critic_loss, has_aux=True)(
+        sac.critic, batch, target
+    )
+    step, critic_opt = opt.update(grad, sac.critic_opt)
+    critic = optax.apply_updates(sac.critic, step)
+    (loss_pi, log_prob), grad = jax.value_and_grad(actor_loss, has_aux=True)(
+        sac.actor, key_actor, critic, sac.log_alpha, batch.obs
+    )
+    step, actor_opt = opt.update(grad, sac.actor_opt)
+    actor = optax.apply_updates(sac.actor, step)
+    loss_alpha, grad = jax.value_and_grad(alpha_loss)(
+        sac.log_alpha, log_prob, settings.target_entropy
+    )
+    step, alpha_opt = opt.update(grad, sac.alpha_opt)
+    log_alpha = optax.apply_updates(sac.log_alpha, step)
+    moved = optax.incremental_update(critic, sac.target, settings.polyak)
+    losses = Losses(loss_q, loss_pi, loss_alpha, jnp.exp(sac.log_alpha), -log_prob, q_value)
+    return Sac(actor, critic, moved, log_alpha, actor_opt, critic_opt, alpha_opt), losses
+
+
+def update_many(
+    key: PRNGKeyArray, sac: Sac, batches: Batch, settings: SacSettings
+) -> tuple[Sac, Losses]:
+    """One update per leading entry of ``batches``, in order; losses are averaged."""
+    num_updates = batches.reward.shape[0]
+
+    def body(sac: Sac, item: tuple[PRNGKeyArray, Batch]) -> tuple[Sac, Losses]:
+        return update(item[0], sac, item[1], settings)
+
+    sac, losses = jax.lax.scan(body, sac, (jax.random.split(key, num_updates), batches))
+    return sac, jax.tree.map(jnp.mean, losses)

@@ -1,0 +1,277 @@
+"""One frozen dataclass of everything that decides a training, apart from its seeds."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+from narl.deep.ensemble import ModelSettings
+from narl.deep.sac import SacSettings
+from narl.deep.selection import SelectionSettings
+from narl.errors import InputError, unknown
+
+ALGORITHMS = ("narl", "mbpo", "sac")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """A training of one algorithm on one environment."""
+
+    env: str
+    algo: Literal["narl", "mbpo", "sac"] = "narl"
+    steps: int = 30_000
+    """Environment steps in all, the random ones too."""
+    epoch_length: int = 1000
+    """Environment steps between two evaluations."""
+    initial_steps: int = 1000
+    """Steps with random actions before the policy acts."""
+    learn_after: int = 1000
+    """Steps after which updates begin."""
+    updates_per_step: int = 10
+    """G, also called UTD."""
+    batch: int = 256
+    real_share: float = 0.05
+    """Share of a batch that comes from the environment and not from the model."""
+    buffer: int = 1_000_000
+    """Real transitions kept at most."""
+    target_entropy: float | None = None
+    """Of the temperature; by default minus the number of actions."""
+    hidden: tuple[int, ...] = (256, 256)
+    discount: float = 0.99
+    polyak: float = 0.005
+    learning_rate: float = 3e-4
+    initial_temperature: float = 1.0
+
+    members: int | None = None
+    """M; by default 3 for narl, 7 for mbpo."""
+    elites: int | None = None
+    """Members that mbpo draws from; by default 5, or all where there are fewer."""
+    model_every: int = 250
+    """Environment steps between two trainings of the ensemble."""
+    model_width: int = 200
+    model_depth: int = 4
+    model_learning_rate: float = 1e-3
+    model_batch: int = 256
+    holdout_share: float = 0.2
+    holdout_most: int = 5000
+    patience: int = 5
+    most_model_epochs: int = 1000
+
+    rollout_batch: int = 100_000
+    """Imagined trajectories begun after each training of the ensemble."""
+    rollout_schedule: tuple[int, int, int, int] = (20, 150, 1, 1)
+    """Length k0 until epoch e0, k1 from epoch e1 on, linear between: (e0, e1, k0, k1)."""
+    retain_epochs: int = 1
+    """Epochs' worth of imagined transitions that are kept."""
+
+    radius: float | None = 0.1
+    """ε_M around the mean over the members; None admits every member."""
+    joint: bool = False
+    """One maximum of r + γV instead of one for the reward and one for the next state."""
+    fallback: Literal["closest", "random"] = "closest"
+    """Who is taken when the radius excludes every member."""
+    draw: Literal["sample", "mean"] = "sample"
+    """What a member contributes: a draw from its Gaussian, or its mean."""
+    value_samples: int = 1
+    """Actions behind the soft value of a next state."""
+
+    termination: Literal["auto", "known", "learned", "never"] = "auto"
+    """auto: the known function of the environment, or learned from data where there is none."""
+    obs_scaling: Literal["bounds", "none"] = "bounds"
+    """bounds: observations with finite bounds are mapped to [−1, 1]."""
+    eval_episodes: int = 1
+    """Deterministic episodes after each epoch."""
+    eval_horizon: int = 1000
+    """Steps of an evaluation episode at most, where the environment has no time limit."""
+    solved_return: float | None = None
+    """Mean evaluation return from which on the task counts as solved."""
+
+    @property
+    def uses_model(self) -> bool:
+        return self.algo != "sac"
+
+    @property
+    def num_members(self) -> int:
+        if self.members is not None:
+            return self.members
+        return 3 if self.algo == "narl" else 7
+
+    @property
+    def num_elites(self) -> int:
+        """NARL uses every member."""
+        if self.algo == "narl":
+            return self.num_members
+        return min(5 if self.elites is None else self.elites, self.num_members)
+
+    @property
+    def num_real(self) -> int:
+        """Real transitions in a batch."""
+        return int(self.batch * self.real_share) if self.uses_model else self.batch
+
+    @property
+    def real_capacity(self) -> int:
+        return min(self.buffer, self.steps)
+
+    @property
+    def rollouts_per_epoch(self) -> int:
+        return math.ceil(self.rollout_batch * self.epoch_length / self.model_every)
+
+    @property
+    def longest_rollout(self) -> int:
+        """The largest length that the schedule reaches within the steps."""
+        epochs = max(self.steps - self.initial_steps, 0) // self.epoch_length
+        return max(rollout_length(self.rollout_schedule, epoch) for epoch in range(epochs + 1))
+
+    @property
+    def model_capacity(self) -> int:
+        """Imagined transitions that retention and length can need."""
+        return self.retained(self.longest_rollout) if self.uses_model else 1
+
+    def retained(self, length: int) -> int:
+        """Imagined transitions that count while rollouts have this length."""
+        return self.retain_epochs * self.rollouts_per_epoch * length
+
+    def rollout_length_at(self, step: int) -> int:
+        """k at an environment step; epochs are counted from the end of the random steps."""
+        epoch = max(step - self.initial_steps, 0) // self.epoch_length
+        return rollout_length(self.rollout_schedule, epoch)
+
+    def sac(self, action_dim: int) -> SacSettings:
+        entropy = -float(action_dim) if self.target_entropy is None else self.target_entropy
+        return SacSettings(
+            target_entropy=entropy,
+            hidden=self.hidden,
+            discount=self.discount,
+            polyak=self.polyak,
+            learning_rate=self.learning_rate,
+            initial_temperature=self.initial_temperature,
+        )
+
+    def model(self) -> ModelSettings:
+        return ModelSettings(
+            members=self.num_members,
+            elites=self.num_elites,
+            width=self.model_width,
+            depth=self.model_depth,
+            learning_rate=self.model_learning_rate,
+            batch=self.model_batch,
+            holdout_share=self.holdout_share,
+            holdout_most=self.holdout_most,
+            patience=self.patience,
+            most_epochs=self.most_model_epochs,
+        )
+
+    def selection(self) -> SelectionSettings:
+        return SelectionSettings(self.joint, self.fallback, self.draw, self.value_samples)
+
+
+def rollout_length(schedule: tuple[int, int, int, int], epoch: int) -> int:
+    """MBPO's schedule: x → k0 + (k1 − k0)·(epoch − e0)/(e1 − e0), clipped, rounded down."""
+    first, last, shortest, longest = schedule
+    if epoch <= first:
+        return shortest
+    share = min((epoch - first) / max(last - first, 1), 1.0)
+    return int(shortest + share * (longest - shortest))
+
+
+def make_settings(env: str, algo: str = "narl", **given: Any) -> Settings:
+    """The preset of the environment, then what is given; checked, in one line if wrong."""
+    from narl.deep.tasks import find_task
+
+    names = {field.name for field in dataclasses.fields(Settings)}
+    for name in given:
+        if name not in names:
+            raise unknown("option", name, sorted(names))
+    task = find_task(env)
+    values: dict[str, Any] = dict(task.overrides) if task is not None else {}
+    if task is not None and given.get("obs_scaling") is None:
+        values["obs_scaling"] = "none"  # as MBPO: its settings were found without
+    values |= {name: value for name, value in given.items() if value is not None}
+    if "radius" in given and given["radius"] is None:
+        values["radius"] = None
+    if "initial_steps" in given and "learn_after" not in given:
+        values["learn_after"] = given["initial_steps"]
+    settings = Settings(env=env, algo=algo, **values)  # type: ignore[arg-type]
+    check_settings(settings)
+    return settings
+
+
+_AT_LEAST_ONE = (
+    *("steps", "epoch_length", "initial_steps", "updates_per_step", "batch", "buffer"),
+    *("model_every", "model_width", "model_depth", "model_batch", "rollout_batch"),
+    *("retain_epochs", "value_samples", "eval_episodes", "eval_horizon", "most_model_epochs"),
+)
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "algo": ALGORITHMS,
+    "fallback": ("closest", "random"),
+    "draw": ("sample", "mean"),
+    "termination": ("auto", "known", "learned", "never"),
+    "obs_scaling": ("bounds", "none"),
+}
+_RANGES: dict[str, tuple[float, float]] = {
+    "real_share": (0.0, 1.0),
+    "discount": (0.0, 1.0),
+    "polyak": (0.0, 1.0),
+    "holdout_share": (0.0, 0.9),
+    "learning_rate": (0.0, 1.0),
+    "model_learning_rate": (0.0, 1.0),
+    "initial_temperature": (1e-8, 1e8),
+}
+
+
+def check_settings(settings: Settings) -> None:
+    """Refuses what cannot be run; the line names the field and the nearest valid value."""
+    for name, valid in _CHOICES.items():
+        if getattr(settings, name) not in valid:
+            raise unknown(name, str(getattr(settings, name)), valid)
+    for name in _AT_LEAST_ONE:
+        _check_count(name, getattr(settings, name))
+    for name, (low, high) in _RANGES.items():
+        value = getattr(settings, name)
+        if not low <= value <= high:
+            nearest = low if not value > low else high
+            raise InputError(
+                f"{name}: {value} is out of range; the nearest valid value is {nearest:g}"
+            )
+    for name in ("members", "elites"):
+        if getattr(settings, name) is not None:
+            _check_count(name, getattr(settings, name))
+    if settings.elites is not None and settings.elites > settings.num_members:
+        raise InputError(
+            f"elites: {settings.elites} is too large; the nearest valid value is "
+            f"{settings.num_members} (members)"
+        )
+    if settings.radius is not None and not 0.0 <= settings.radius < math.inf:
+        raise InputError(f"radius: {settings.radius} is wrong; it must be >= 0, or none")
+    if settings.patience < 0:
+        raise InputError(
+            f"patience: {settings.patience} is too small; the nearest valid value is 0"
+        )
+    schedule = settings.rollout_schedule
+    if len(schedule) != 4 or min(schedule[2:]) < 1 or schedule[0] < 0 or schedule[1] < schedule[0]:
+        raise InputError(
+            f"rollout_schedule: {schedule} is wrong; it must be e0, e1, k0, k1 with "
+            "0 <= e0 <= e1 and k0, k1 >= 1, such as 20, 150, 1, 15"
+        )
+    if settings.initial_steps > settings.steps:
+        raise InputError(
+            f"initial_steps: {settings.initial_steps} is too large; "
+            f"the nearest valid value is {settings.steps} (steps)"
+        )
+    if settings.learn_after < settings.initial_steps:
+        raise InputError(
+            f"learn_after: {settings.learn_after} is too small; "
+            f"the nearest valid value is {settings.initial_steps} (initial_steps)"
+        )
+
+
+def _check_count(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(f"{name}: {value!r} is wrong; it must be a whole number >= 1")
+    if value < 1:
+        raise InputError(f"{name}: {value} is too small; the nearest valid value is 1")
+
+
+Progress = Callable[[int, dict[str, Any]], None]

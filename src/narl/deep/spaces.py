@@ -1,0 +1,140 @@
+"""Between an environment's Box spaces and the vectors that networks see.
+
+Networks see float32 vectors: observations flattened, with bounded entries mapped to [−1, 1], and
+actions in [−1, 1]^A whatever the environment's bounds, shape and dtype.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+from jaxtyping import Float, Float32, Float64
+
+from narl.errors import InputError, unknown
+
+Scaling = Literal["bounds", "none"]
+
+_WIDEST_SPAN = 1e6
+"""Wider bounds say "no bounds": mapped to [−1, 1], all that happens would be a tiny number."""
+
+_SUPPORTED = "narl trains on Box observations and Box actions with finite bounds"
+
+Vectors = TypeVar("Vectors", bound=Any)
+
+
+@dataclass(frozen=True, eq=False)
+class Spaces:
+    """Sizes and scales of one environment; equal for all its seeds."""
+
+    obs_dim: int
+    action_dim: int
+    action_low: Float64[np.ndarray, " A"]
+    action_high: Float64[np.ndarray, " A"]
+    obs_shift: Float32[np.ndarray, " D"]
+    obs_scale: Float32[np.ndarray, " D"]
+
+
+def env_name(env: gymnasium.Env) -> str:
+    """The id under which it is registered, otherwise its class."""
+    spec = env.spec
+    return type(env.unwrapped).__name__ if spec is None else spec.id
+
+
+def check_spaces(env: gymnasium.Env) -> None:
+    """Raises InputError, one line, for spaces that narl cannot train on."""
+    for role in ("observation", "action"):
+        problem = _problem(getattr(env, f"{role}_space", None), role)
+        if problem is not None:
+            raise InputError(f"env: {env_name(env)} has {problem}; {_SUPPORTED}")
+
+
+def _problem(space: object, role: str) -> str | None:
+    """What is wrong with the space, in a few words that follow "has"."""
+    if not isinstance(space, Box):
+        named = type(space).__name__ if isinstance(space, gymnasium.spaces.Dict) else space
+        return f"{named} {role}s"
+    if np.dtype(space.dtype).kind not in "biuf":
+        return f"{role}s of dtype {space.dtype}"
+    if math.prod(space.shape) == 0:
+        return f"empty {role}s, shape {space.shape}"
+    if role == "observation":
+        image = space.dtype == np.uint8 and len(space.shape) == 3
+        return f"images as observations, shape {space.shape}" if image else None
+    low, high = np.ravel(space.low).astype(float), np.ravel(space.high).astype(float)
+    for index in np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high)):
+        return f"unbounded actions (action[{index}] in [{low[index]:g}, {high[index]:g}])"
+    for index in np.flatnonzero(low >= high):
+        return f"an action[{index}] without room ([{low[index]:g}, {high[index]:g}])"
+    return None
+
+
+def make_spaces(env: gymnasium.Env, scaling: Scaling) -> Spaces:
+    """Sizes and scales of a checked environment.
+
+    With scaling "bounds" an entry of the observation with finite bounds less than 1e6 apart is
+    mapped to [−1, 1]; all others, and all of them with "none", stay as they are.
+    """
+    if scaling not in ("bounds", "none"):
+        raise unknown("scaling", str(scaling), ("bounds", "none"))
+    check_spaces(env)
+    obs_space, action_space = env.observation_space, env.action_space
+    assert isinstance(obs_space, Box)
+    assert isinstance(action_space, Box)
+    low = np.ravel(obs_space.low).astype(np.float64)
+    high = np.ravel(obs_space.high).astype(np.float64)
+    shift, scale = np.zeros_like(low), np.ones_like(low)
+    if scaling == "bounds":
+        # Half of each first: the span of float64's whole range would overflow.
+        half = 0.5 * high - 0.5 * low
+        mapped = np.isfinite(low) & np.isfinite(high) & (half > 0) & (half < _WIDEST_SPAN / 2)
+        shift[mapped] = 0.5 * low[mapped] + 0.5 * high[mapped]
+        scale[mapped] = half[mapped]
+    action_low = np.ravel(action_space.low).astype(np.float64)
+    action_high = np.ravel(action_space.high).astype(np.float64)
+    return Spaces(
+        obs_dim=low.size,
+        action_dim=action_low.size,
+        action_low=_constant(action_low),
+        action_high=_constant(action_high),
+        obs_shift=_constant(shift.astype(np.float32)),
+        obs_scale=_constant(scale.astype(np.float32)),
+    )
+
+
+def _constant(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
+def flatten_obs(spaces: Spaces, obs: np.ndarray) -> Float32[np.ndarray, " D"]:
+    """An observation of any shape and dtype as the vector (x − shift) / scale."""
+    flat = np.ravel(obs).astype(np.float32)
+    return (flat - spaces.obs_shift) / spaces.obs_scale
+
+
+def unscale_obs(spaces: Spaces, obs: Vectors) -> Vectors:
+    """Vectors [..., D] of `flatten_obs` in the environment's units; NumPy's or JAX's arrays."""
+    return obs * spaces.obs_scale + spaces.obs_shift
+
+
+def unflatten_action(
+    spaces: Spaces, action_space: Box, action: Float[np.ndarray, " A"]
+) -> np.ndarray:
+    """An action in [−1, 1]^A in the environment's shape, dtype and bounds; clipped to them.
+
+    Integer actions are rounded to the nearest.
+    """
+    low, high = spaces.action_low, spaces.action_high
+    centre, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
+    scaled = np.minimum(np.maximum(centre + half * action.astype(np.float64), low), high)
+    dtype = np.dtype(action_space.dtype)
+    if dtype.kind == "f":
+        return scaled.astype(dtype).reshape(action_space.shape)
+    # 64-bit bounds are not exact as floats, so the ends are taken from the space itself.
+    inside = (scaled > low) & (scaled < high)
+    ends = np.where(scaled <= low, np.ravel(action_space.low), np.ravel(action_space.high))
+    rounded = np.rint(np.where(inside, scaled, 0.0)).astype(dtype)
+    return np.where(inside, rounded, ends).astype(dtype).reshape(action_space.shape)
