@@ -16,6 +16,7 @@ import pytest
 
 from narl import __version__, store
 from narl.errors import InputError
+from narl.provenance import commit_of_checkout
 
 SOURCE = Path(__file__).parent.parent / "src"
 CONFIG = {"agent": "narl-ucrl", "env": "riverswim", "episodes": 10, "seeds": [0, 1], "c": 0.1}
@@ -394,4 +395,4 @@ def test_the_commit_is_left_out_where_there_is_no_git(monkeypatch):
         raise FileNotFoundError("git")
 
     monkeypatch.setattr(subprocess, "run", missing)
-    assert store._commit() is None
+    assert commit_of_checkout() is None

@@ -13,22 +13,16 @@ becomes null (a finished run is not lost over one undefined figure; arrays keep 
 import difflib
 import errno
 import hashlib
-import importlib.metadata
 import io
 import json
 import logging
-import math
 import os
-import platform
 import re
-import shutil
-import subprocess
 import time
 import uuid
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +30,8 @@ import numpy as np
 
 from narl import __version__
 from narl.errors import InputError, unknown
+from narl.files import as_json, digest, discard, flush_folder, plain, write_bytes
+from narl.provenance import describe_environment
 
 FILES = ("config.json", "environment.json", "metrics.json", "arrays.npz")
 MANIFEST = "manifest.json"
@@ -67,6 +63,15 @@ class Run:
         with np.load(io.BytesIO(contents["arrays.npz"]), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
 
+    def extra(self, name: str) -> bytes:
+        """A further file that the run was kept with."""
+        problems, contents = _read(self.path)
+        if problems:
+            raise _damaged(self.id, problems)
+        if name not in contents:
+            raise InputError(f"run {self.id}: it holds no {name}")
+        return contents[name]
+
 
 def default_root() -> Path:
     """Where runs are kept: the folder in the variable NARL_RUNS, or `runs` here."""
@@ -88,7 +93,7 @@ def check_root(root: Path | str) -> Path:
 
 def run_id(config: Mapping[str, Any]) -> str:
     """The id of a configuration under this version of narl."""
-    return _id(_plain("config", config), __version__)
+    return _id(plain("config", config), __version__)
 
 
 def find(root: Path | str, config: Mapping[str, Any]) -> Run | None:
@@ -112,18 +117,23 @@ def save(
     device: str = "cpu",
     seconds: float | None = None,
     replace: bool = False,
+    extras: Mapping[str, bytes] | None = None,
 ) -> Run:
-    """Keep a finished run. An intact one of the same id stays, unless `replace`."""
-    root, plain = Path(root), _plain("config", config)
-    environment = _environment(device, seconds)
-    id_ = _id(plain, environment["narl"])
+    """Keep a finished run. An intact one of the same id stays, unless `replace`.
+
+    `extras` are further files, by name.
+    """
+    root, config = Path(root), plain("config", config)
+    environment = describe_environment(device, seconds)
+    id_ = _id(dict(config), environment["narl"])
     contents = {
-        "config.json": _json(plain),
-        "environment.json": _json(environment),
-        "metrics.json": _json(_plain("metrics", metrics, non_finite="null")),
+        "config.json": as_json(config),
+        "environment.json": as_json(environment),
+        "metrics.json": as_json(plain("metrics", metrics, non_finite="null")),
         "arrays.npz": _npz(arrays),
     }
-    contents[MANIFEST] = _json({"files": {name: _digest(contents[name]) for name in FILES}})
+    contents |= extras or {}
+    contents[MANIFEST] = as_json({"files": {name: digest(contents[name]) for name in contents}})
     final = root / id_
     if not replace and final.is_dir() and not (run := _open(final)).problems:
         return run
@@ -131,14 +141,14 @@ def save(
     try:
         _make(partial)
         for name, content in contents.items():
-            _write(partial / name, content)
-        _flush(partial)
+            write_bytes(partial / name, content)
+        flush_folder(partial)
         _publish(partial, final, replace)
-        _flush(root)
+        flush_folder(root)
     except OSError as error:
         raise OSError(error.errno, f"run {id_} was not saved: {error.strerror}") from error
     finally:
-        _discard(partial)
+        discard(partial)
     _clean(root)
     return _open(final)
 
@@ -165,7 +175,7 @@ def remove(root: Path | str, id: str) -> str:
     path = _resolve(Path(root), id)
     hidden = path.with_name(f"{_PARTIAL}{path.name}-{uuid.uuid4().hex[:8]}")
     path.rename(hidden)  # first out of sight, so that a crash leaves no half of a run
-    _discard(hidden)
+    discard(hidden)
     return path.name
 
 
@@ -202,8 +212,13 @@ def _read(path: Path) -> tuple[list[str], dict[str, bytes]]:
         recorded = dict(json.loads(contents.get(MANIFEST, b""))["files"])
     except (ValueError, TypeError, KeyError):
         return [*problems, f"{MANIFEST} is damaged"], contents
-    for name in FILES:
-        if name in contents and recorded.get(name) != _digest(contents[name]):
+    for name in (*FILES, *sorted(set(recorded) - set(FILES))):
+        if name not in FILES:
+            try:
+                contents[name] = (path / Path(name).name).read_bytes()
+            except OSError as error:
+                problems.append(f"{name} cannot be read ({error.strerror})")
+        if name in contents and recorded.get(name) != digest(contents[name]):
             problems.append(f"{name} differs from its checksum")
     return problems, contents
 
@@ -246,21 +261,6 @@ def _make(partial: Path) -> None:
         ) from error
 
 
-def _write(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _flush(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _publish(partial: Path, final: Path, replace: bool) -> None:
     """Rename to the final name; of two that do so at once, one wins and both are content."""
     while True:
@@ -278,14 +278,7 @@ def _publish(partial: Path, final: Path, replace: bool) -> None:
             final.rename(aside)
         except FileNotFoundError:
             continue  # another process moved it first
-        _discard(aside)
-
-
-def _discard(path: Path) -> None:
-    if path.is_symlink():
-        path.unlink(missing_ok=True)
-    else:
-        shutil.rmtree(path, ignore_errors=True)
+        discard(aside)
 
 
 def _clean(root: Path) -> None:
@@ -296,33 +289,7 @@ def _clean(root: Path) -> None:
         except OSError:
             continue
         if stale:
-            _discard(path)
-
-
-def _plain(field: str, value: Any, non_finite: str = "refuse") -> Any:
-    """The value as JSON would give it back; NumPy scalars and arrays become numbers, lists."""
-    if isinstance(value, Mapping):
-        for key in value:
-            if not isinstance(key, str):
-                raise InputError(f"{field}: key {key!r} given; keys must be strings")
-        return {key: _plain(f"{field}.{key}", value[key], non_finite) for key in value}
-    if isinstance(value, list | tuple):
-        return [_plain(f"{field}[{i}]", item, non_finite) for i, item in enumerate(value)]
-    if not isinstance(value, str | int | float | None) and hasattr(value, "tolist"):
-        return _plain(field, value.tolist(), non_finite)
-    if isinstance(value, float) and not math.isfinite(value):
-        if non_finite == "null":
-            return None
-        raise InputError(f"{field}: {value} given; must be a finite number")
-    if isinstance(value, float):
-        return float(value)
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    raise InputError(f"{field}: a {type(value).__name__} given; must be a JSON value")
-
-
-def _json(value: Any) -> bytes:
-    return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+            discard(path)
 
 
 def _npz(arrays: Mapping[str, Any]) -> bytes:
@@ -340,10 +307,6 @@ def _npz(arrays: Mapping[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def _digest(content: bytes) -> dict[str, Any]:
-    return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-
-
 def _id(config: dict[str, Any], version: str) -> str:
     canonical = json.dumps(
         {"config": config, "narl": version},
@@ -355,39 +318,6 @@ def _id(config: dict[str, Any], version: str) -> str:
     words = " ".join(config[field] for field in SLUG_FIELDS if isinstance(config.get(field), str))
     slug = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")[:60].strip("-")
     return f"{slug or 'run'}-{hashlib.sha256(canonical.encode()).hexdigest()[:10]}"
-
-
-def _environment(device: str, seconds: float | None) -> dict[str, Any]:
-    return {
-        "narl": __version__,
-        **{name: _version(name) for name in ("jax", "jaxlib", "numpy")},
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "device": device,
-        "commit": _commit(),
-        "time": datetime.now(UTC).isoformat(timespec="microseconds"),
-        "seconds": None if seconds is None else round(float(seconds), 3),
-    }
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
-
-
-def _commit() -> str | None:
-    """The commit of the checkout this file is tracked in ("-dirty" if changed), if any."""
-    git = ["git", "-C", str(Path(__file__).parent)]
-    tracked = [*git, "ls-files", "--error-unmatch", Path(__file__).name]
-    describe = [*git, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    try:
-        for command in (tracked, describe):
-            answer = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return answer.stdout.strip()
 
 
 def _damaged(id: str, problems: list[str] | tuple[str, ...]) -> InputError:

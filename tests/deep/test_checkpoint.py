@@ -22,6 +22,7 @@ from narl.deep import checkpoint
 from narl.deep.checkpoint import flatten_tree, hold, load_checkpoint, save_checkpoint
 from narl.deep.checkpoint import unflatten_tree as unflatten
 from narl.errors import InputError
+from narl.files import as_json, digest
 
 SOURCE = Path(__file__).parents[2] / "src"
 NOTES = {"epoch": 3, "generator": 2**127 + 1, "offset": 170, "name": "ε", "none": None, "x": 0.1}
@@ -206,10 +207,10 @@ def test_an_archive_with_the_right_digest_that_is_no_archive_is_skipped(two):
     path = two / "step-000000002"
     (path / "arrays.npz").write_bytes(b"no archive")
     digests = {
-        name: checkpoint._digest((path / name).read_bytes())
+        name: digest((path / name).read_bytes())
         for name in ("arrays.npz", "notes.json")
     }
-    (path / "manifest.json").write_bytes(checkpoint._json({"step": 2, "files": digests}))
+    (path / "manifest.json").write_bytes(as_json({"step": 2, "files": digests}))
     loaded = load_checkpoint(two)
     assert loaded.step == 1
     assert loaded.skipped[0].startswith("step-000000002: arrays.npz cannot be read (")

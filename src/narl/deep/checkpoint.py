@@ -25,7 +25,7 @@ from typing import IO, Any
 import numpy as np
 
 from narl.errors import InputError
-from narl.store import _discard, _flush, _json, _plain, _write
+from narl.files import as_json, digest, discard, flush_folder, plain, write_bytes
 
 ARRAYS, NOTES, MANIFEST, LOCK = "arrays.npz", "notes.json", "manifest.json", ".lock"
 CHUNK = 1 << 24
@@ -71,27 +71,27 @@ def save_checkpoint(
         raise InputError(f"checkpoint: keep {keep} given; must be at least 1")
     for name, array in arrays.items():
         _check_array(name, array)
-    content = _json(_plain("notes", notes))
+    content = as_json(plain("notes", notes))
     _refuse_older(folder, step)
     name = f"step-{step:09d}"
     final, partial = folder / name, _hidden_name(folder / name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for left in folder.glob(f"{_PARTIAL}*"):  # saves that were killed
-            _discard(left)
+            discard(left)
         partial.mkdir()
-        digests = {ARRAYS: _write_npz(partial / ARRAYS, arrays), NOTES: _digest(content)}
-        _write(partial / NOTES, content)
-        _write(partial / MANIFEST, _json({"step": int(step), "files": digests}))
-        _flush(partial)
+        digests = {ARRAYS: _write_npz(partial / ARRAYS, arrays), NOTES: digest(content)}
+        write_bytes(partial / NOTES, content)
+        write_bytes(partial / MANIFEST, as_json({"step": int(step), "files": digests}))
+        flush_folder(partial)
         replaced = _hide(final)
         partial.rename(final)
-        _flush(folder)
-        _discard(replaced)
+        flush_folder(folder)
+        discard(replaced)
     except OSError as error:
         raise OSError(error.errno, f"checkpoint {name} was not saved: {error.strerror}") from error
     finally:
-        _discard(partial)
+        discard(partial)
     _prune(folder, final, keep)
     return final
 
@@ -237,10 +237,6 @@ def _check_array(name: str, array: np.ndarray) -> None:
         raise InputError(f"checkpoint: {name} has dtype {array.dtype}; must be NumPy's numbers")
 
 
-def _digest(content: bytes) -> dict[str, Any]:
-    return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-
-
 class _Hashed:
     """A file written from front to back, hashed by another thread while the disk writes.
 
@@ -312,8 +308,8 @@ def _read(path: Path, verify_only: bool = False) -> Checkpoint:
         with (path / ARRAYS).open("rb") as archive:
             notes, manifest = (path / NOTES).read_bytes(), (path / MANIFEST).read_bytes()
             sha = hashlib.file_digest(archive, "sha256").hexdigest()
-            digests = {ARRAYS: {"size": archive.tell(), "sha256": sha}, NOTES: _digest(notes)}
-            if manifest != _json({"step": step, "files": digests}):
+            digests = {ARRAYS: {"size": archive.tell(), "sha256": sha}, NOTES: digest(notes)}
+            if manifest != as_json({"step": step, "files": digests}):
                 raise _Damaged(_difference(manifest, step, digests))
             if verify_only:
                 return Checkpoint(step, {}, {}, path)
@@ -391,4 +387,4 @@ def _prune(folder: Path, newest: Path, keep: int) -> None:
                 intact += 1
                 continue
             _log.warning("checkpoint %s is damaged and removed: %s", path.name, cause)
-        _discard(_hide(path))
+        discard(_hide(path))

@@ -70,7 +70,9 @@ def fit_scale(inputs: Float[Array, "C I"], present: Bool[Array, " C"]) -> Scale:
     share = present[:, None] / present.sum()
     mean = (inputs * share).sum(0)
     std = jnp.sqrt(((inputs - mean) ** 2 * share).sum(0))
-    return Scale(mean, jnp.where(std < 1e-6, 1.0, std))
+    # In float32 the mean of a constant is not quite that constant.
+    constant = std <= 1e-5 * jnp.maximum(jnp.abs(mean), 0.1)
+    return Scale(mean, jnp.where(constant, 1.0, std))
 
 
 def split_rows(
@@ -144,7 +146,9 @@ def fit(
     # The scale is that of all rows there are, as every one of them may start a rollout.
     scale = fit_scale(data.inputs, jnp.arange(rows.shape[0]) < num_rows)
     held = Data(data.inputs[split.held], data.targets[split.held])
-    held_present = (jnp.arange(split.held.shape[0]) < split.num_held).astype(jnp.float32)
+    # Where nothing is held out, rows that train have to judge.
+    num_judging = jnp.where(split.num_held > 0, split.num_held, num_rows)
+    held_present = (jnp.arange(split.held.shape[0]) < num_judging).astype(jnp.float32)
 
     def go_on(now: _Progress) -> Array:
         return (now.idle <= settings.patience) & (now.epoch < settings.most_epochs)
@@ -153,7 +157,7 @@ def fit(
         weights, opt = _train_epoch(now, data, scale, split.num_train, settings)
         error = holdout_error(weights, scale, *held, held_present)
         better = (now.best_error - error) > settings.improvement * now.best_error
-        better = better | ~jnp.isfinite(now.best_error)
+        better = (better | ~jnp.isfinite(now.best_error)) & jnp.isfinite(error)
         chosen = _shuffle(jax.random.fold_in(key_shuffle, now.epoch), now.chosen, split.num_train)
         return _Progress(
             weights=weights,

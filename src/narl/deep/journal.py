@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from narl.errors import InputError
-from narl.store import _flush, _plain
+from narl.files import flush_folder, plain
 
 NAME = "progress.jsonl"
 """What the journal of a run is called in its folder."""
@@ -32,7 +32,7 @@ class Journal:
 
     def append(self, row: Mapping[str, Any]) -> int:
         """Write a row to disk and return the new offset; a non-finite number becomes null."""
-        line = json.dumps(_plain("progress", row, non_finite="null"), allow_nan=False) + "\n"
+        line = json.dumps(plain("progress", row, non_finite="null"), allow_nan=False) + "\n"
         new = not self.path.exists()
         offset = self.offset
         with self.path.open("ab") as file:
@@ -41,7 +41,7 @@ class Journal:
             file.flush()
             os.fsync(file.fileno())
         if new:
-            _flush(self.path.parent)
+            flush_folder(self.path.parent)
         return offset + len(line)
 
     def rows(self) -> list[dict[str, Any]]:

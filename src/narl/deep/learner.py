@@ -200,6 +200,12 @@ class Programs:
         """Hands out the sums and begins them anew."""
         return learner._replace(tally=no_tally()), learner.tally
 
+    def move(
+        self, learner: Learner, obs: Float[Array, " D"], clock: Clock
+    ) -> tuple[Learner, Float[Array, " D"]]:
+        """The environment is elsewhere now."""
+        return learner._replace(obs=obs), obs
+
     def _dream(self, learner: Learner) -> Dream:
         assert learner.ensemble is not None
         known, ending = self.known_ends, learner.ending

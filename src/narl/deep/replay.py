@@ -68,12 +68,12 @@ def add_where(
 ) -> Replay:
     """The rows that are ``kept``, close together; then only the newest ``limit`` count.
 
-    A limit that grows brings back nothing: what it has once shut out stays out.
+    No more rows at once than the ring holds. A limit that grows brings back nothing: what it has once shut out stays out.
     """
     order = jnp.cumsum(kept)
     at = (replay.num_added + order - 1) % replay.capacity
-    # Beyond the end is nowhere: those rows are dropped.
-    at = jnp.where(kept, at, replay.capacity)
+    # Beyond the end is nowhere: those rows are dropped, each at a place of its own.
+    at = jnp.where(kept, at, replay.capacity + jnp.arange(kept.shape[0]))
     written = replay.rows.at[at].set(rows, mode="drop", unique_indices=True)
     return _counted(replay, written, order[-1], limit)
 

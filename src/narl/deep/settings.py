@@ -130,8 +130,11 @@ class Settings:
         return self.retained(self.longest_rollout) if self.uses_model else 1
 
     def retained(self, length: int) -> int:
-        """Imagined transitions that count while rollouts have this length."""
-        return self.retain_epochs * self.rollouts_per_epoch * length
+        """Imagined transitions that count while rollouts have this length.
+
+        At least those of one model: where epochs are short, it serves for several of them.
+        """
+        return max(self.retain_epochs * self.rollouts_per_epoch, self.rollout_batch) * length
 
     def rollout_length_at(self, step: int) -> int:
         """k at an environment step; epochs are counted from the end of the random steps."""
@@ -172,8 +175,9 @@ def rollout_length(schedule: tuple[int, int, int, int], epoch: int) -> int:
     first, last, shortest, longest = schedule
     if epoch <= first:
         return shortest
-    share = min((epoch - first) / max(last - first, 1), 1.0)
-    return int(shortest + share * (longest - shortest))
+    if epoch >= last:
+        return longest
+    return shortest + (epoch - first) * (longest - shortest) // (last - first)
 
 
 def make_settings(env: str, algo: str = "narl", **given: Any) -> Settings:
@@ -191,7 +195,7 @@ def make_settings(env: str, algo: str = "narl", **given: Any) -> Settings:
     values |= {name: value for name, value in given.items() if value is not None}
     if "radius" in given and given["radius"] is None:
         values["radius"] = None
-    if "initial_steps" in given and "learn_after" not in given:
+    if given.get("initial_steps") is not None and given.get("learn_after") is None:
         values["learn_after"] = given["initial_steps"]
     settings = Settings(env=env, algo=algo, **values)  # type: ignore[arg-type]
     check_settings(settings)
@@ -199,9 +203,10 @@ def make_settings(env: str, algo: str = "narl", **given: Any) -> Settings:
 
 
 _AT_LEAST_ONE = (
-    *("steps", "epoch_length", "initial_steps", "updates_per_step", "batch", "buffer"),
-    *("model_every", "model_width", "model_depth", "model_batch", "rollout_batch"),
-    *("retain_epochs", "value_samples", "eval_episodes", "eval_horizon", "most_model_epochs"),
+    *("steps", "epoch_length", "initial_steps", "learn_after", "updates_per_step", "batch"),
+    *("buffer", "model_every", "model_width", "model_depth", "model_batch", "holdout_most"),
+    *("most_model_epochs", "rollout_batch", "retain_epochs", "value_samples", "eval_episodes"),
+    "eval_horizon",
 )
 _CHOICES: dict[str, tuple[str, ...]] = {
     "algo": ALGORITHMS,
@@ -218,6 +223,9 @@ _RANGES: dict[str, tuple[float, float]] = {
     "learning_rate": (0.0, 1.0),
     "model_learning_rate": (0.0, 1.0),
     "initial_temperature": (1e-8, 1e8),
+    "target_entropy": (-1e6, 1e6),
+    "solved_return": (-1e30, 1e30),
+    "radius": (0.0, 1e30),
 }
 
 
@@ -226,34 +234,21 @@ def check_settings(settings: Settings) -> None:
     for name, valid in _CHOICES.items():
         if getattr(settings, name) not in valid:
             raise unknown(name, str(getattr(settings, name)), valid)
+    if not isinstance(settings.joint, bool):
+        raise InputError(f"joint: {settings.joint!r} is wrong; it must be True or False")
     for name in _AT_LEAST_ONE:
-        _check_count(name, getattr(settings, name))
-    for name, (low, high) in _RANGES.items():
-        value = getattr(settings, name)
-        if not low <= value <= high:
-            nearest = low if not value > low else high
-            raise InputError(
-                f"{name}: {value} is out of range; the nearest valid value is {nearest:g}"
-            )
+        _check_count(name, getattr(settings, name), 1)
+    _check_count("patience", settings.patience, 0)
     for name in ("members", "elites"):
         if getattr(settings, name) is not None:
-            _check_count(name, getattr(settings, name))
+            _check_count(name, getattr(settings, name), 1)
+    for name, bounds in _RANGES.items():
+        _check_number(name, getattr(settings, name), *bounds)
+    _check_shapes(settings)
     if settings.elites is not None and settings.elites > settings.num_members:
         raise InputError(
             f"elites: {settings.elites} is too large; the nearest valid value is "
             f"{settings.num_members} (members)"
-        )
-    if settings.radius is not None and not 0.0 <= settings.radius < math.inf:
-        raise InputError(f"radius: {settings.radius} is wrong; it must be >= 0, or none")
-    if settings.patience < 0:
-        raise InputError(
-            f"patience: {settings.patience} is too small; the nearest valid value is 0"
-        )
-    schedule = settings.rollout_schedule
-    if len(schedule) != 4 or min(schedule[2:]) < 1 or schedule[0] < 0 or schedule[1] < schedule[0]:
-        raise InputError(
-            f"rollout_schedule: {schedule} is wrong; it must be e0, e1, k0, k1 with "
-            "0 <= e0 <= e1 and k0, k1 >= 1, such as 20, 150, 1, 15"
         )
     if settings.initial_steps > settings.steps:
         raise InputError(
@@ -267,11 +262,42 @@ def check_settings(settings: Settings) -> None:
         )
 
 
-def _check_count(name: str, value: Any) -> None:
+def _check_shapes(settings: Settings) -> None:
+    """The settings that are several numbers."""
+    hidden, schedule = settings.hidden, settings.rollout_schedule
+    if not (_are_counts(hidden) and len(hidden) > 0 and min(hidden) > 0):
+        raise InputError(f"hidden: {hidden!r} is wrong; it must be widths >= 1, such as 256, 256")
+    if not (
+        _are_counts(schedule)
+        and len(schedule) == 4
+        and 0 <= schedule[0] <= schedule[1]
+        and min(schedule[2:]) > 0
+    ):
+        raise InputError(
+            f"rollout_schedule: {schedule!r} is wrong; it must be e0, e1, k0, k1 with "
+            "0 <= e0 <= e1 and k0, k1 >= 1, such as 20, 150, 1, 15"
+        )
+
+
+def _are_counts(values: Any) -> bool:
+    return isinstance(values, (tuple, list)) and all(type(value) is int for value in values)
+
+
+def _check_count(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(f"{name}: {value!r} is wrong; it must be a whole number >= 1")
-    if value < 1:
-        raise InputError(f"{name}: {value} is too small; the nearest valid value is 1")
+        raise InputError(f"{name}: {value!r} is wrong; it must be a whole number >= {least}")
+    if value < least:
+        raise InputError(f"{name}: {value} is too small; the nearest valid value is {least}")
+
+
+def _check_number(name: str, value: Any, low: float, high: float) -> None:
+    if value is None and name in ("target_entropy", "solved_return", "radius"):
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(f"{name}: {value!r} is wrong; it must be a number")
+    if not low <= value <= high:
+        nearest = low if not value > low else high
+        raise InputError(f"{name}: {value} is out of range; the nearest valid value is {nearest:g}")
 
 
 Progress = Callable[[int, dict[str, Any]], None]

@@ -111,6 +111,7 @@ class Training:
         self._roll = lift(programs.roll)
         self._judge = lift(programs.judge)
         self._new_tally = lift(programs.new_tally)
+        self._move = lift(programs.move)
 
     def _begin(self) -> Any:
         obs = np.stack([env.reset() for env in self.envs])
@@ -138,22 +139,30 @@ class Training:
         settings, books = self.settings, self.books
         observed = self._step_envs()
         step = books.step
-        length = settings.rollout_length_at(step)
-        clock = Clock(*(np.int32(x) for x in (step, length, settings.retained(length))))
-        if settings.uses_model and step >= settings.initial_steps:
-            if (step - settings.initial_steps) % settings.model_every == 0:
-                self._renew_model(clock)
-        begin = time.perf_counter()
+        clock = self._clock(step)
+        due = (step - settings.initial_steps) % settings.model_every == 0
+        if settings.uses_model and step >= settings.initial_steps and due:
+            self._renew_model(clock)
+        begin = self._now()
         random = step + 1 < settings.initial_steps
         learn = step >= settings.learn_after
         program = self._advance[learn, random and not learn]
         self.state, action = program(self.state, observed, clock)
         self._action = np.asarray(action)
-        books.seconds["sac"] += time.perf_counter() - begin
+        books.seconds["sac"] += self._now() - begin
         books.step = step + 1
         if books.step % settings.epoch_length == 0 or self.is_over:
             return self._end_epoch(clock)
         return None
+
+    def _clock(self, step: int) -> Clock:
+        length = self.settings.rollout_length_at(step)
+        retained = min(self.settings.retained(length), self.settings.model_capacity)
+        return Clock(np.int32(step), np.int32(length), np.int32(retained))  # type: ignore[arg-type]
+
+    def _now(self) -> float:
+        """A clock that stands still while programs are compiled."""
+        return time.perf_counter() - self.runner.compile_seconds
 
     def _step_envs(self) -> Float[np.ndarray, "N O"]:
         """What the environments answer: next_obs, reward, terminated, where to act next."""
@@ -176,22 +185,22 @@ class Training:
         """Trains the ensemble and fills the model buffer."""
         nothing = np.zeros(len(self.specs), np.float32)
         seconds, reports = self.books.seconds, self.books.reports
-        begin = time.perf_counter()
+        begin = self._now()
         self.state, report = self._train_model(self.state, nothing, clock)
         reports["fit"] = jax.tree.map(np.asarray, report)
         self._check("the model's holdout error", reports["fit"].holdout_error)
-        trained = time.perf_counter()
+        trained = self._now()
         self.state, selections = self._roll(self.state, nothing, clock)
         selections = jax.tree.map(np.asarray, selections)
         if "selections" in reports:
             selections = jax.tree.map(np.add, reports["selections"], selections)
         reports["selections"] = selections
         seconds["model"] += trained - begin
-        seconds["rollout"] += time.perf_counter() - trained
+        seconds["rollout"] += self._now() - trained
 
     def _end_epoch(self, clock: Clock) -> dict[str, Any]:
         """Evaluates, gathers the diagnostics and begins their sums anew."""
-        begin = time.perf_counter()
+        begin = self._now()
         evaluations = self._evaluate()
         starts = np.stack([evaluation.starts for evaluation in evaluations])
         self.state, judgement = self._judge(self.state, starts, clock)
@@ -201,7 +210,7 @@ class Training:
         for name, values in tally.losses._asdict().items():
             self._check(name, values)
         books = self.books
-        books.seconds["eval"] += time.perf_counter() - begin
+        books.seconds["eval"] += self._now() - begin
         for i, evaluation in enumerate(evaluations):
             mean = float(np.mean(evaluation.returns))
             target = self.settings.solved_return
@@ -243,6 +252,17 @@ class Training:
         """Takes over what `export` gave."""
         self.state = self.runner.restore(learner)
         self._action = np.asarray(learner.action)
+
+    def cut_episodes(self) -> None:
+        """Ends every episode here, as a time limit would; the next begin with seeds of this step.
+
+        For environments whose state cannot be kept: what follows depends on nothing before.
+        """
+        books, obs = self.books, []
+        for i, (env, spec) in enumerate(zip(self.envs, self.specs, strict=True)):
+            books.episode_return[i] = 0.0
+            obs.append(env.reset(seed=evaluation_seed(spec.seed + 1, books.step)))
+        self.state, _ = self._move(self.state, np.stack(obs), self._clock(books.step))
 
     def close(self) -> None:
         """Closes environments and threads."""
