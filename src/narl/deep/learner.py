@@ -107,39 +107,36 @@ class Programs:
     def _random_action(self, key: PRNGKeyArray) -> Float[Array, " A"]:
         return jax.random.uniform(key, (self.action_dim,), minval=-1.0, maxval=1.0)
 
-    @implements("alg:1")
-    def advance(
-        self,
-        learner: Learner,
-        observed: Float[Array, " O"],
-        clock: Clock,
-        *,
-        learn: bool,
-        random: bool,
+    def act(
+        self, learner: Learner, observed: Float[Array, " O"], clock: Clock, *, random: bool
     ) -> tuple[Learner, Float[Array, " A"]]:
-        """Stores the transition, does the G updates and chooses the next action.
+        """Stores the transition and chooses the next action.
 
         ``observed`` is [next_obs, reward, terminated, the observation to act on]: the last
         differs from the first where a new episode has begun.
         """
-        key = _key(learner, clock, 0)
-        key_batch, key_update, key_act = jax.random.split(key, 3)
         end = self.obs_dim
         seen = Batch(learner.obs, learner.action, observed[end], observed[:end], observed[end + 1])
         real = add_one(learner.real, pack(seen))
-        learner = learner._replace(real=real, obs=observed[end + 2 :])
-        if learn:
-            batches = self._batches(key_batch, learner)
-            sac_settings = self.settings.sac(self.action_dim)
-            sac, losses = update_many(key_update, learner.sac, batches, sac_settings)
-            sums = jax.tree.map(jnp.add, learner.tally.losses, losses)
-            tally = Tally(sums, learner.tally.calls + 1)
-            learner = learner._replace(sac=sac, tally=tally)
+        obs = observed[end + 2 :]
+        key = _key(learner, clock, 0)
         if random:
-            action = self._random_action(key_act)
+            action = self._random_action(key)
         else:
-            action = draw_action(key_act, learner.sac.actor, learner.obs[None]).action[0]
-        return learner._replace(action=action), action
+            action = draw_action(key, learner.sac.actor, obs[None]).action[0]
+        return learner._replace(real=real, obs=obs, action=action), action
+
+    @implements("alg:1")
+    def learn(
+        self, learner: Learner, nothing: Any, clock: Clock
+    ) -> tuple[Learner, Float[Array, ""]]:
+        """The G updates of this step."""
+        key_batch, key_update = jax.random.split(_key(learner, clock, 4))
+        batches = self._batches(key_batch, learner)
+        sac_settings = self.settings.sac(self.action_dim)
+        sac, losses = update_many(key_update, learner.sac, batches, sac_settings)
+        tally = jax.tree.map(jnp.add, learner.tally, Tally(losses, jnp.float32(1.0)))
+        return learner._replace(sac=sac, tally=tally), losses.critic_loss
 
     def _batches(self, key: PRNGKeyArray, learner: Learner) -> Batch:
         """G batches at once: a share of real transitions, the rest imagined."""

@@ -68,7 +68,8 @@ def add_where(
 ) -> Replay:
     """The rows that are ``kept``, close together; then only the newest ``limit`` count.
 
-    No more rows at once than the ring holds. A limit that grows brings back nothing: what it has once shut out stays out.
+    They must not be more than the ring holds. A limit that grows brings back nothing: what it has
+    once shut out stays out.
     """
     order = jnp.cumsum(kept)
     at = (replay.num_added + order - 1) % replay.capacity

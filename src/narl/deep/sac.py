@@ -10,7 +10,15 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from narl.deep.nets import Network, draw_action, init_actor, init_critic, twin_values
+from narl.deep.nets import (
+    Network,
+    draw_action,
+    init_actor,
+    init_critic,
+    policy,
+    squash,
+    twin_values,
+)
 from narl.paper import implements
 
 
@@ -62,6 +70,19 @@ class Losses(NamedTuple):
     """Mean of both critics on the batch."""
 
 
+class Noise(NamedTuple):
+    """Standard normal draws behind the actions of one update."""
+
+    target: Float[Array, "B A"]
+    actor: Float[Array, "B A"]
+
+
+def draw_noise(key: PRNGKeyArray, shape: tuple[int, int]) -> Noise:
+    """The draws of one update."""
+    key_target, key_actor = jax.random.split(key)
+    return Noise(jax.random.normal(key_target, shape), jax.random.normal(key_actor, shape))
+
+
 def optimiser(settings: SacSettings) -> optax.GradientTransformation:
     """Adam, for actor, critics and temperature alike."""
     return optax.adam(settings.learning_rate)
@@ -97,10 +118,10 @@ def soft_value(
 
 
 def td_target(
-    key: PRNGKeyArray, sac: Sac, batch: Batch, settings: SacSettings
+    noise: Float[Array, "B A"], sac: Sac, batch: Batch, settings: SacSettings
 ) -> Float[Array, " B"]:
     """r + γ(1 − done)·[min_i Q'_i(s',a') − α log π(a'|s')] with the target critics."""
-    drawn = draw_action(key, sac.actor, batch.next_obs)
+    drawn = squash(policy(sac.actor, batch.next_obs), noise)
     following = twin_values(sac.target, batch.next_obs, drawn.action).min(0)
     value = following - jnp.exp(sac.log_alpha) * drawn.log_prob
     return batch.reward + settings.discount * (1.0 - batch.done) * value
@@ -116,13 +137,13 @@ def critic_loss(
 
 def actor_loss(
     actor: Network,
-    key: PRNGKeyArray,
+    noise: Float[Array, "B A"],
     critic: Network,
     log_alpha: Float[Array, ""],
     obs: Float[Array, "B D"],
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """E[α log π(a|s) − min_i Q_i(s,a)]; and the mean log density."""
-    drawn = draw_action(key, actor, obs)
+    drawn = squash(policy(actor, obs), noise)
     q = twin_values(critic, obs, drawn.action).min(0)
     return (jnp.exp(log_alpha) * drawn.log_prob - q).mean(), drawn.log_prob.mean()
 
@@ -134,18 +155,17 @@ def alpha_loss(
     return -log_alpha * (log_prob + target_entropy)
 
 
-def update(key: PRNGKeyArray, sac: Sac, batch: Batch, settings: SacSettings) -> tuple[Sac, Losses]:
+def update(noise: Noise, sac: Sac, batch: Batch, settings: SacSettings) -> tuple[Sac, Losses]:
     """One step for the critics, then the actor, then the temperature, then the target."""
-    key_target, key_actor = jax.random.split(key)
     opt = optimiser(settings)
-    target = td_target(key_target, sac, batch, settings)
+    target = td_target(noise.target, sac, batch, settings)
     (loss_q, q_value), grad = jax.value_and_grad(critic_loss, has_aux=True)(
         sac.critic, batch, target
     )
     step, critic_opt = opt.update(grad, sac.critic_opt)
     critic = optax.apply_updates(sac.critic, step)
     (loss_pi, log_prob), grad = jax.value_and_grad(actor_loss, has_aux=True)(
-        sac.actor, key_actor, critic, sac.log_alpha, batch.obs
+        sac.actor, noise.actor, critic, sac.log_alpha, batch.obs
     )
     step, actor_opt = opt.update(grad, sac.actor_opt)
     actor = optax.apply_updates(sac.actor, step)
@@ -163,10 +183,14 @@ def update_many(
     key: PRNGKeyArray, sac: Sac, batches: Batch, settings: SacSettings
 ) -> tuple[Sac, Losses]:
     """One update per leading entry of ``batches``, in order; losses are averaged."""
-    num_updates = batches.reward.shape[0]
+    num_updates, *shape = batches.action.shape
+    keys = jax.random.split(key, num_updates)
+    # All draws before the loop: in it they would be many small kernels.
+    noise = jax.vmap(lambda k: draw_noise(k, (shape[0], shape[1])))(keys)
 
-    def body(sac: Sac, item: tuple[PRNGKeyArray, Batch]) -> tuple[Sac, Losses]:
-        return update(item[0], sac, item[1], settings)
+    def body(sac: Sac, item: tuple[Noise, Batch]) -> tuple[Sac, Losses]:
+        noise, batch = item
+        return update(noise, sac, batch, settings)
 
-    sac, losses = jax.lax.scan(body, sac, (jax.random.split(key, num_updates), batches))
+    sac, losses = jax.lax.scan(body, sac, (noise, batches))
     return sac, jax.tree.map(jnp.mean, losses)

@@ -297,7 +297,10 @@ def _check_number(name: str, value: Any, low: float, high: float) -> None:
         raise InputError(f"{name}: {value!r} is wrong; it must be a number")
     if not low <= value <= high:
         nearest = low if not value > low else high
-        raise InputError(f"{name}: {value} is out of range; the nearest valid value is {nearest:g}")
+        hint = " (or none, which admits every member)" if name == "radius" else ""
+        raise InputError(
+            f"{name}: {value} is out of range; the nearest valid value is {nearest:g}{hint}"
+        )
 
 
 Progress = Callable[[int, dict[str, Any]], None]

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -15,7 +16,7 @@ from jaxtyping import Float
 from narl.deep import diagnostics
 from narl.deep.envs import HostEnv, MakeEnv, open_env
 from narl.deep.evaluation import Evaluation, evaluate, evaluation_seed
-from narl.deep.lanes import Lanes, Program, make_lanes
+from narl.deep.lanes import Lanes, make_lanes, num_cores
 from narl.deep.learner import Clock, Learner, Programs
 from narl.deep.rollout import Ends, Lane
 from narl.deep.selection import OPTIMISTIC, RANDOM
@@ -82,6 +83,8 @@ class Training:
         self.programs = Programs(settings, spaces.obs_dim, spaces.action_dim, known, self.horizon)
         self.runner = runner(len(self.specs))
         self._lift(self.runner)
+        self._nothing = np.zeros(len(self.specs), np.float32)
+        """For programs that take no argument per lane."""
         self.books = Books(
             episode_return=[0.0] * len(self.specs),
             finished=[[] for _ in self.specs],
@@ -103,10 +106,9 @@ class Training:
 
     def _lift(self, runner: Lanes) -> None:
         lift, programs = runner.lift, self.programs
-        self._advance: dict[tuple[bool, bool], Program] = {
-            (learn, random): lift(functools.partial(programs.advance, learn=learn, random=random))
-            for learn, random in ((False, True), (False, False), (True, False))
-        }
+        self._explore = lift(functools.partial(programs.act, random=True))
+        self._act = lift(functools.partial(programs.act, random=False))
+        self._learn = lift(programs.learn)
         self._train_model = lift(programs.train_model)
         self._roll = lift(programs.roll)
         self._judge = lift(programs.judge)
@@ -144,10 +146,12 @@ class Training:
         if settings.uses_model and step >= settings.initial_steps and due:
             self._renew_model(clock)
         begin = self._now()
-        random = step + 1 < settings.initial_steps
-        learn = step >= settings.learn_after
-        program = self._advance[learn, random and not learn]
+        # The action first: while an accelerator learns, the environments take their step. The
+        # policy that acts is the one before this step's updates.
+        program = self._explore if step + 1 < settings.initial_steps else self._act
         self.state, action = program(self.state, observed, clock)
+        if step >= settings.learn_after:
+            self.state, _ = self._learn(self.state, self._nothing, clock)
         self._action = np.asarray(action)
         books.seconds["sac"] += self._now() - begin
         books.step = step + 1
@@ -183,14 +187,13 @@ class Training:
 
     def _renew_model(self, clock: Clock) -> None:
         """Trains the ensemble and fills the model buffer."""
-        nothing = np.zeros(len(self.specs), np.float32)
         seconds, reports = self.books.seconds, self.books.reports
         begin = self._now()
-        self.state, report = self._train_model(self.state, nothing, clock)
+        self.state, report = self._train_model(self.state, self._nothing, clock)
         reports["fit"] = jax.tree.map(np.asarray, report)
         self._check("the model's holdout error", reports["fit"].holdout_error)
         trained = self._now()
-        self.state, selections = self._roll(self.state, nothing, clock)
+        self.state, selections = self._roll(self.state, self._nothing, clock)
         selections = jax.tree.map(np.asarray, selections)
         if "selections" in reports:
             selections = jax.tree.map(np.add, reports["selections"], selections)
@@ -204,8 +207,7 @@ class Training:
         evaluations = self._evaluate()
         starts = np.stack([evaluation.starts for evaluation in evaluations])
         self.state, judgement = self._judge(self.state, starts, clock)
-        nothing = np.zeros(len(self.specs), np.float32)
-        self.state, tally = self._new_tally(self.state, nothing, clock)
+        self.state, tally = self._new_tally(self.state, self._nothing, clock)
         tally = jax.tree.map(np.asarray, tally)
         for name, values in tally.losses._asdict().items():
             self._check(name, values)
@@ -226,16 +228,19 @@ class Training:
     def _evaluate(self) -> list[Evaluation]:
         actors = self.runner.export(self.state, lambda learner: learner.sac.actor)
         step, settings = self.books.step, self.settings
-        return [
-            evaluate(
-                jax.tree.map(lambda x, i=i: x[i], actors),
+
+        def one(i: int) -> Evaluation:
+            return evaluate(
+                jax.tree.map(lambda x: x[i], actors),
                 self.judges[i],
                 settings.eval_episodes,
-                evaluation_seed(spec.seed, step),
+                evaluation_seed(self.specs[i].seed, step),
                 self.horizon,
             )
-            for i, spec in enumerate(self.specs)
-        ]
+
+        # MuJoCo lets other threads run while it steps.
+        with ThreadPoolExecutor(min(len(self.specs), num_cores())) as threads:
+            return list(threads.map(one, range(len(self.specs))))
 
     def _check(self, what: str, values: Float[np.ndarray, "N ..."]) -> None:
         """Stops at a number that is not finite."""
