@@ -11,6 +11,8 @@ ARGS ?=
 
 VENV := .venv
 PEER := .venv-rlberry
+SB3 := .venv-sb3
+SBX := .venv-sbx
 BIN := $(VENV)/bin
 PIP_INSTALL = -m pip install --disable-pip-version-check --no-warn-conflicts $(PIP_FLAGS)
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4
@@ -18,7 +20,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format docs bench-tabular clean distclean
+.PHONY: help demo test check format docs bench-tabular bench-deep clean distclean
 .PHONY: format-check lint types paper-map test-fast test-slow
 
 help: ## this list
@@ -62,12 +64,15 @@ docs: $(VENV)/.runtime ## regenerate docs/paper-map.md
 bench-tabular: $(VENV)/.runtime $(PEER)/.ready ## speed against rlberry, and how time grows
 	$(BIN)/python benchmarks/bench_tabular.py --peer-python $(PEER)/bin/python $(ARGS)
 
+bench-deep: $(VENV)/.runtime $(SB3)/.ready $(SBX)/.ready ## speed of SAC against Stable-Baselines3 and SBX
+	$(BIN)/python benchmarks/bench_deep.py --sb3-python $(SB3)/bin/python --sbx-python $(SBX)/bin/python $(ARGS)
+
 clean: ## remove caches and build outputs
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## also remove the virtual environments
-	rm -rf $(VENV) $(PEER)
+	rm -rf $(VENV) $(PEER) $(SB3) $(SBX)
 
 # --- virtual environments -------------------------------------------------------------------
 # A stamp says that an environment is complete; its text is the folder it was made in, because
@@ -78,7 +83,8 @@ distclean: clean ## also remove the virtual environments
 unless_sound = $(shell [ ! -e $(1) ] || \
 	{ [ "`cat $(1)`" = "$(CURDIR)" ] && $(dir $(1))bin/python -c '' 2>/dev/null; } || \
 	{ rm -f $(1) && touch $(dir $(1)).unfinished; })
-$(foreach stamp,$(VENV)/.runtime $(VENV)/.dev $(PEER)/.ready,$(call unless_sound,$(stamp)))
+STAMPS := $(VENV)/.runtime $(VENV)/.dev $(PEER)/.ready $(SB3)/.ready $(SBX)/.ready
+$(foreach stamp,$(STAMPS),$(call unless_sound,$(stamp)))
 
 define make_venv
 @if [ -e $(1)/.unfinished ] || ! $(1)/bin/python -m pip --version >/dev/null 2>&1; then \
@@ -116,3 +122,10 @@ $(PEER)/.ready: benchmarks/constraints-rlberry.txt
 	$(call make_venv,$(PEER),rlberry)
 	@$(PEER)/bin/python $(PIP_INSTALL) --no-deps -r benchmarks/constraints-rlberry.txt
 	$(call finish_venv,$(PEER),.ready)
+
+# PyTorch comes with what it declares, as its builds differ in that; the rest is the whole list.
+$(SB3)/.ready $(SBX)/.ready: .venv-%/.ready: benchmarks/constraints-%.txt
+	$(call make_venv,.venv-$*,the peer $*)
+	@.venv-$*/bin/python $(PIP_INSTALL) -c $< torch
+	@.venv-$*/bin/python $(PIP_INSTALL) --no-deps -r $<
+	$(call finish_venv,.venv-$*,.ready)

@@ -1,0 +1,175 @@
+"""Speed of the deep half on the CPU: SAC updates against SBX and Stable-Baselines3.
+
+Run it alone on the machine: `make bench-deep`. It prints ratios taken in one run and asserts
+nothing; `ARGS="--json FILE"` keeps the figures.
+
+Every library does the same work: batch 256, networks of 256×256, Hopper's dimensions, a replay
+buffer of 10 000 transitions, temperature learned. Peers run in environments of their own, with one
+and with two threads, and the better counts. The floor is the arithmetic of an update divided by
+the speed of this machine's matrix products.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from sgemm import measure, update_flops
+
+OBS_DIM, ACTION_DIM = 11, 3
+UPDATES = 100
+REPEATS = 5
+BARS = {"SBX": 1.1, "Stable-Baselines3": 2.5}
+"""At least this many times the peer's speed, with one seed."""
+FLOOR_BAR = 1.6
+"""At most this many times the floor per seed, with ten."""
+console = Console(width=110)
+
+
+def time_ours(num_seeds: int) -> dict[str, float]:
+    """Milliseconds per update and seed, and seconds to compile."""
+    from narl.deep.lanes import make_lanes
+    from narl.deep.learner import Clock, Lane, Programs
+    from narl.deep.settings import make_settings
+
+    settings = make_settings(
+        "Hopper-v5", "sac", updates_per_step=UPDATES, steps=10_000, initial_steps=1000
+    )
+    programs = Programs(settings, OBS_DIM, ACTION_DIM, None, 1000)
+    lanes = make_lanes(num_seeds)
+    own = Lane(np.zeros(num_seeds, np.int32), np.full(num_seeds, np.inf, np.float32))
+    seeds = np.arange(num_seeds, dtype=np.uint32)
+    state = lanes.start(programs.begin, seeds, own, np.zeros((num_seeds, OBS_DIM), np.float32))
+    learner = lanes.export(state)
+    rows = np.random.default_rng(0).normal(size=learner.real.rows.shape).astype(np.float32)
+    rows[..., -1] = 0.0  # no transition is terminal
+    full = np.full(num_seeds, settings.real_capacity, np.int32)
+    state = lanes.restore(learner._replace(real=learner.real._replace(rows=rows, size=full)))
+    learn, nothing = lanes.lift(programs.learn), np.zeros(num_seeds, np.float32)
+    times = []
+    for repeat in range(REPEATS + 1):
+        begin = time.perf_counter()
+        clock = Clock(*(np.int32(x) for x in (repeat, 1, 1)))
+        state, loss = learn(state, nothing, clock)
+        np.asarray(loss)
+        times.append((time.perf_counter() - begin) / UPDATES / num_seeds * 1e3)
+    lanes.close()
+    return {
+        "ms": min(times[1:]),
+        "median": statistics.median(times[1:]),
+        "compile": lanes.compile_seconds,
+    }
+
+
+def time_peer(python: str, script: str, threads: int) -> dict:
+    """What a peer's script prints."""
+    path = str(Path(__file__).with_name(script))
+    command = [
+        python,
+        path,
+        "--threads",
+        str(threads),
+        "--updates",
+        "200",
+        "--repeats",
+        str(REPEATS),
+    ]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=1200)
+    if answer.returncode:
+        sys.exit(f"{script} failed: {answer.stderr.strip().splitlines()[-1]}")
+    return json.loads(answer.stdout.splitlines()[-1])
+
+
+def time_training(steps: int = 750) -> dict[str, float]:
+    """Environment steps per second of a whole InvertedPendulum training, once it learns."""
+    from narl.deep.settings import make_settings
+    from narl.deep.train import LaneSpec, Training
+
+    settings = make_settings("InvertedPendulum-v5", "narl", steps=steps)
+    training = Training(settings, [LaneSpec(0, "narl", settings.radius)])
+    while training.books.step < settings.epoch_length * 2:
+        training.advance()
+    before, compiled = dict(training.books.seconds), training.runner.compile_seconds
+    begin, first = time.perf_counter(), training.books.step
+    while not training.is_over:
+        training.advance()
+    passed = time.perf_counter() - begin - (training.runner.compile_seconds - compiled)
+    spent = {name: training.books.seconds[name] - before[name] for name in before}
+    training.close()
+    return {"steps_per_second": (training.books.step - first) / passed, **spent}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sb3-python", required=True)
+    parser.add_argument("--sbx-python", required=True)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    cores = len(os.sched_getaffinity(0))
+    peaks = {threads: measure(threads) for threads in (1, 2)}
+    flops = update_flops(OBS_DIM, ACTION_DIM)
+    floor = flops / max(peaks.values()) / 1e6
+    console.print(
+        f"{cores} cores; matrix products {peaks[1]:.0f} GFLOP/s with 1 thread, "
+        f"{peaks[2]:.0f} with 2; one update {flops / 1e9:.2f} GFLOP: the floor is {floor:.2f} ms"
+    )
+    peers = {
+        "SBX": (given.sbx_python, "peer_sbx.py"),
+        "Stable-Baselines3": (given.sb3_python, "peer_sb3.py"),
+    }
+    results: dict[str, dict] = {"floor_ms": floor, "gflops": peaks, "peers": {}}  # type: ignore[dict-item]
+    for name, (python, script) in peers.items():
+        answers = [time_peer(python, script, threads) for threads in (1, 2)]
+        results["peers"][name] = {a["threads"]: min(a["ms_per_update"]) for a in answers}
+    ours = {seeds: time_ours(seeds) for seeds in (1, 10)}
+    results["ours"] = {str(seeds): figures for seeds, figures in ours.items()}
+    table = Table("SAC update, per seed", "ms", "floor / ms", "ours, 1 seed", "bar")
+    for name, by_threads in results["peers"].items():
+        best = min(by_threads.values())
+        ratio = best / ours[1]["ms"]
+        threads = min(by_threads, key=by_threads.get)
+        table.add_row(
+            f"{name}, {threads} thread(s)",
+            f"{best:.2f}",
+            f"{floor / best:.0%}",
+            f"{ratio:.2f}x faster",
+            f">= {BARS[name]}x",
+        )
+    for seeds, figures in ours.items():
+        bar = f"<= {FLOOR_BAR}x floor" if seeds == 10 else ""
+        table.add_row(
+            f"narl, {seeds} seed(s)",
+            f"{figures['ms']:.2f}",
+            f"{floor / figures['ms']:.0%}",
+            f"{figures['ms'] / floor:.2f}x the floor",
+            bar,
+        )
+    console.print(table)
+    console.print(
+        f"compile: {ours[1]['compile']:.1f} s with 1 seed, {ours[10]['compile']:.1f} s with 10"
+    )
+    training = time_training()
+    results["training"] = training
+    parts = ", ".join(
+        f"{name} {value:.1f} s" for name, value in training.items() if name != "steps_per_second"
+    )
+    console.print(
+        "InvertedPendulum, 1 seed, 10 updates per step: "
+        f"{training['steps_per_second']:.1f} steps/s ({parts})"
+    )
+    if given.json:
+        given.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
