@@ -21,7 +21,7 @@ class Settings:
 
     env: str
     algo: Literal["narl", "mbpo", "sac"] = "narl"
-    steps: int = 30_000
+    steps: int = 10_000
     """Environment steps in all, the random ones too."""
     epoch_length: int = 1000
     """Environment steps between two evaluations."""
