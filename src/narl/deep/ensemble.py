@@ -28,6 +28,8 @@ class ModelSettings:
     width: int = 200
     depth: int = 4
     """Hidden layers."""
+    scale_targets: bool = False
+    """Standardise rewards and changes of state, as well as inputs."""
     learning_rate: float = 1e-3
     batch: int = 256
     holdout_share: float = 0.2
@@ -41,7 +43,7 @@ class ModelSettings:
 
 
 class Scale(NamedTuple):
-    """Mean and standard deviation of the networks' inputs."""
+    """Mean and standard deviation of the networks' inputs or targets."""
 
     mean: Float[Array, " I"]
     std: Float[Array, " I"]
@@ -61,6 +63,8 @@ class Ensemble(NamedTuple):
     weights: Weights
     opt: optax.OptState
     scale: Scale
+    target_scale: Scale
+    """Of the targets, for the networks' outputs; 0 and 1 without `scale_targets`."""
     elites: Int[Array, " E"]
     """The members with the smallest holdout error, best first."""
     holdout_error: Float[Array, " M"]
@@ -108,8 +112,9 @@ def init_ensemble(
         weights=weights,
         opt=optimiser(settings).init(weights),
         scale=Scale(jnp.zeros(num_inputs), jnp.ones(num_inputs)),
+        target_scale=Scale(jnp.zeros(num_outputs), jnp.ones(num_outputs)),
         elites=jnp.arange(settings.elites),
-        holdout_error=jnp.full(settings.members, jnp.inf),
+        holdout_error=jnp.full(settings.members, jnp.inf, jnp.float32),
     )
 
 
@@ -174,4 +179,5 @@ def imagine(
     if draw == "sample":
         noise = jax.random.normal(key, output.shape)
         output = output + jnp.exp(0.5 * given.logvar) * noise
+    output = output * ensemble.target_scale.std + ensemble.target_scale.mean
     return Prediction(output[..., 0], obs + output[..., 1:])

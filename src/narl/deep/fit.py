@@ -104,13 +104,17 @@ def _train_epoch(
     """One pass over each member's draws."""
     opt = optimiser(settings)
     size = min(settings.batch, progress.chosen.shape[1])
+    # The whole epoch in one gather: in the loop it would be two more small kernels per batch.
     padded = jnp.pad(progress.chosen, ((0, 0), (0, size)))
+    ordered = Data(data.inputs[padded], data.targets[padded])
 
     def step(i: Array, now: tuple[Weights, optax.OptState]) -> tuple[Weights, optax.OptState]:
         weights, state = now
-        rows = jax.lax.dynamic_slice_in_dim(padded, i * size, size, axis=1)
+        batch = jax.tree.map(
+            lambda x: jax.lax.dynamic_slice_in_dim(x, i * size, size, axis=1), ordered
+        )
         present = (i * size + jnp.arange(size) < num_train).astype(jnp.float32)
-        grad = jax.grad(model_loss)(weights, scale, data.inputs[rows], data.targets[rows], present)
+        grad = jax.grad(model_loss)(weights, scale, *batch, present)
         change, state = opt.update(grad, state)
         return optax.apply_updates(weights, change), state
 
@@ -144,7 +148,12 @@ def fit(
     data = as_data(rows, obs_dim)
     split = split_rows(key_split, rows.shape[0], num_rows, settings)
     # The scale is that of all rows there are, as every one of them may start a rollout.
-    scale = fit_scale(data.inputs, jnp.arange(rows.shape[0]) < num_rows)
+    present = jnp.arange(rows.shape[0]) < num_rows
+    scale = fit_scale(data.inputs, present)
+    target_scale = ensemble.target_scale
+    if settings.scale_targets:
+        target_scale = fit_scale(data.targets, present)
+        data = data._replace(targets=(data.targets - target_scale.mean) / target_scale.std)
     held = Data(data.inputs[split.held], data.targets[split.held])
     # Where nothing is held out, rows that train have to judge.
     num_judging = jnp.where(split.num_held > 0, split.num_held, num_rows)
@@ -185,6 +194,7 @@ def fit(
         weights=end.best,
         opt=end.opt,
         scale=scale,
+        target_scale=target_scale,
         elites=ranked[: ensemble.elites.shape[0]],
         holdout_error=end.best_error,
     )

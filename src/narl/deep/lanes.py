@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
 import jax
@@ -20,6 +20,15 @@ import numpy as np
 Program = Callable[[Any, Any, Any], tuple[Any, Any]]
 """(state of a lane, its own argument, the argument of all) → (new state, result)."""
 Part = Callable[[Any], Any]
+
+
+class Lifted(Protocol):
+    """A program for all lanes."""
+
+    def __call__(self, state: Any, own: Any, shared: Any) -> tuple[Any, Any]: ...
+
+    def prepare(self, state: Any, own: Any, shared: Any) -> None:
+        """Begins to compile it for arguments of these shapes; the first call waits for that."""
 
 
 class Lanes(Protocol):
@@ -32,7 +41,7 @@ class Lanes(Protocol):
     def start(self, init: Callable[..., Any], *per_lane: Any) -> Any:
         """The first state; every argument has a leading axis of lanes."""
 
-    def lift(self, program: Program) -> Program:
+    def lift(self, program: Program) -> Lifted:
         """The program for all lanes: its second argument and its result gain a leading axis."""
 
     def export(self, state: Any, part: Part = lambda state: state) -> Any:
@@ -60,41 +69,48 @@ def num_cores() -> int:
         return os.cpu_count() or 1
 
 
-class VmapLanes:
-    """All lanes in one program with a leading axis."""
+class _Runner:
+    """What both ways to run lanes share: programs compile in threads of their own."""
 
     def __init__(self, num_lanes: int) -> None:
         self.num_lanes = num_lanes
         self.num_traces = 0
         self.compile_seconds = 0.0
+        self._compilers = ThreadPoolExecutor(num_cores(), thread_name_prefix="narl-compile")
+
+    def close(self) -> None:
+        self._compilers.shutdown(wait=False, cancel_futures=True)
+
+    def _counted(self, program: Program) -> Program:
+        def counted(state: Any, own: Any, shared: Any) -> tuple[Any, Any]:
+            self.num_traces += 1
+            return program(state, own, shared)
+
+        return counted
+
+
+class VmapLanes(_Runner):
+    """All lanes in one program with a leading axis."""
 
     def start(self, init: Callable[..., Any], *per_lane: Any) -> Any:
         return jax.jit(jax.vmap(init))(*per_lane)
 
-    def lift(self, program: Program) -> Program:
-        def counted(state: Any, own: Any, shared: Any) -> tuple[Any, Any]:
-            self.num_traces += 1
-            return jax.vmap(program, in_axes=(0, 0, None))(state, own, shared)
-
-        return _Compiled(self, jax.jit(counted, donate_argnums=0))
+    def lift(self, program: Program) -> Lifted:
+        batched = jax.vmap(self._counted(program), in_axes=(0, 0, None))
+        return _Compiled(self, jax.jit(batched, donate_argnums=0))
 
     def export(self, state: Any, part: Part = lambda state: state) -> Any:
         return jax.tree.map(np.asarray, part(state))
 
     def restore(self, arrays: Any) -> Any:
-        return jax.tree.map(jnp.asarray, arrays)
-
-    def close(self) -> None:
-        pass
+        return jax.tree.map(jnp.array, arrays)
 
 
-class CoreLanes:
+class CoreLanes(_Runner):
     """A program per lane, spread over the cores by threads."""
 
     def __init__(self, num_lanes: int, num_threads: int | None = None) -> None:
-        self.num_lanes = num_lanes
-        self.num_traces = 0
-        self.compile_seconds = 0.0
+        super().__init__(num_lanes)
         self._num_threads = min(num_lanes, num_threads or num_cores())
         self._threads = ThreadPoolExecutor(self._num_threads, thread_name_prefix="narl-lane")
 
@@ -106,57 +122,80 @@ class CoreLanes:
     def _range(self) -> range:
         return range(self.num_lanes)
 
-    def lift(self, program: Program) -> Program:
-        def counted(state: Any, own: Any, shared: Any) -> tuple[Any, Any]:
-            self.num_traces += 1
-            return program(state, own, shared)
-
+    def lift(self, program: Program) -> Lifted:
         # Where every core has a lane of its own, threads inside a product only get in the way.
         options = {"xla_cpu_multi_thread_eigen": self._num_threads == 1}
-        compiled = _Compiled(self, jax.jit(counted, donate_argnums=0, compiler_options=options))
+        jitted = jax.jit(self._counted(program), donate_argnums=0, compiler_options=options)
+        return _OnCores(self, _Compiled(self, jitted))
 
-        def call(state: Sequence[Any], own: Any, shared: Any) -> tuple[Any, Any]:
-            def one(i: int) -> tuple[Any, Any]:
-                new, result = compiled(state[i], _of_lane(i, own), shared)
-                return new, jax.tree.map(np.asarray, result)
-
-            # The first lane alone, where it compiles: the others then find the program.
-            if compiled.is_new:
-                done = [one(0), *self._threads.map(one, self._range[1:])]
-            else:
-                done = list(self._threads.map(one, self._range))
-            states, results = zip(*done, strict=True)
-            return states, jax.tree.map(lambda *xs: np.stack(xs), *results)
-
-        return call
+    def run(self, one: Callable[[int], tuple[Any, Any]]) -> tuple[Any, Any]:
+        """``one`` for every lane, a thread per core."""
+        states, results = zip(*self._threads.map(one, self._range), strict=True)
+        return states, jax.tree.map(lambda *xs: np.stack(xs), *results)
 
     def export(self, state: Sequence[Any], part: Part = lambda state: state) -> Any:
         return jax.tree.map(lambda *xs: np.stack(xs), *map(part, state))
 
     def restore(self, arrays: Any) -> Any:
-        return tuple(jax.tree.map(jnp.asarray, _of_lane(i, arrays)) for i in self._range)
+        return tuple(jax.tree.map(jnp.array, _of_lane(i, arrays)) for i in self._range)
 
     def close(self) -> None:
+        super().close()
         self._threads.shutdown()
 
 
 class _Compiled:
-    """A jitted function that is compiled at its first call, and says how long that took."""
+    """A jitted function that is compiled once, ahead of time if it is `prepare`d.
 
-    def __init__(self, lanes: Any, jitted: Any) -> None:
+    ``compile_seconds`` of the lanes are those in which somebody waited for it.
+    """
+
+    def __init__(self, lanes: _Runner, jitted: Any) -> None:
         self._lanes, self._jitted = lanes, jitted
-        self._program: Any = None
+        self._program: Future[Any] | None = None
 
-    @property
-    def is_new(self) -> bool:
-        return self._program is None
-
-    def __call__(self, *arguments: Any) -> Any:
+    def prepare(self, state: Any, own: Any, shared: Any) -> None:
         if self._program is None:
+            shapes = jax.tree.map(_shape, (state, own, shared))
+            self._program = self._lanes._compilers.submit(
+                lambda: self._jitted.lower(*shapes).compile()
+            )
+
+    def ready(self, state: Any, own: Any, shared: Any) -> Any:
+        """The compiled program; waits for it."""
+        self.prepare(state, own, shared)
+        assert self._program is not None
+        if not self._program.done():
             begin = time.perf_counter()
-            self._program = self._jitted.lower(*arguments).compile()
+            self._program.result()
             self._lanes.compile_seconds += time.perf_counter() - begin
-        return self._program(*arguments)
+        return self._program.result()
+
+    def __call__(self, state: Any, own: Any, shared: Any) -> tuple[Any, Any]:
+        return self.ready(state, own, shared)(state, own, shared)
+
+
+class _OnCores:
+    """One program, called once per lane."""
+
+    def __init__(self, lanes: CoreLanes, compiled: _Compiled) -> None:
+        self._lanes, self._compiled = lanes, compiled
+
+    def prepare(self, state: Sequence[Any], own: Any, shared: Any) -> None:
+        self._compiled.prepare(state[0], _of_lane(0, own), shared)
+
+    def __call__(self, state: Sequence[Any], own: Any, shared: Any) -> tuple[Any, Any]:
+        program = self._compiled.ready(state[0], _of_lane(0, own), shared)
+
+        def one(i: int) -> tuple[Any, Any]:
+            new, result = program(state[i], _of_lane(i, own), shared)
+            return new, jax.tree.map(np.asarray, result)
+
+        return self._lanes.run(one)
+
+
+def _shape(x: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(np.shape(x), x.dtype)
 
 
 def _of_lane(i: int, arrays: Any) -> Any:

@@ -52,6 +52,8 @@ class Settings:
     """Environment steps between two trainings of the ensemble."""
     model_width: int = 200
     model_depth: int = 4
+    scale_targets: bool = True
+    """Standardise what the ensemble predicts; the presets, as MBPO, do not."""
     model_learning_rate: float = 1e-3
     model_batch: int = 256
     holdout_share: float = 0.2
@@ -81,8 +83,8 @@ class Settings:
     """auto: the known function of the environment, or learned from data where there is none."""
     obs_scaling: Literal["bounds", "none"] = "bounds"
     """bounds: observations with finite bounds are mapped to [−1, 1]."""
-    eval_episodes: int = 1
-    """Deterministic episodes after each epoch."""
+    eval_episodes: int = 5
+    """Deterministic episodes after each epoch; the presets, as MBPO, have 1."""
     eval_horizon: int = 1000
     """Steps of an evaluation episode at most, where the environment has no time limit."""
     solved_return: float | None = None
@@ -158,6 +160,7 @@ class Settings:
             elites=self.num_elites,
             width=self.model_width,
             depth=self.model_depth,
+            scale_targets=self.scale_targets,
             learning_rate=self.model_learning_rate,
             batch=self.model_batch,
             holdout_share=self.holdout_share,
@@ -234,8 +237,9 @@ def check_settings(settings: Settings) -> None:
     for name, valid in _CHOICES.items():
         if getattr(settings, name) not in valid:
             raise unknown(name, str(getattr(settings, name)), valid)
-    if not isinstance(settings.joint, bool):
-        raise InputError(f"joint: {settings.joint!r} is wrong; it must be True or False")
+    for name in ("joint", "scale_targets"):
+        if not isinstance(value := getattr(settings, name), bool):
+            raise InputError(f"{name}: {value!r} is wrong; it must be True or False")
     for name in _AT_LEAST_ONE:
         _check_count(name, getattr(settings, name), 1)
     _check_count("patience", settings.patience, 0)

@@ -62,6 +62,8 @@ class _Preset:
                 "model_every": self.model_every,
                 "retain_epochs": self.retain_epochs,
                 "model_width": self.model_width,
+                "eval_episodes": 1,
+                "scale_targets": False,
                 "initial_steps": self.initial_steps,
                 "learn_after": self.initial_steps,
             }

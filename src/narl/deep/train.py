@@ -92,6 +92,7 @@ class Training:
             solved_step=[None] * len(self.specs),
         )
         self.state = self._begin()
+        self._prepare()
 
     def open(self, seed: int, render_mode: str | None = None) -> HostEnv:
         """An environment like those of the training."""
@@ -121,6 +122,21 @@ class Training:
         state = self.runner.start(self.programs.begin, seeds, self._lane_options(), obs)
         self._action = self.runner.export(state, lambda learner: learner.action)
         return state
+
+    def _prepare(self) -> None:
+        """Compiles everything side by side, while the first steps are random."""
+        settings, state, clock = self.settings, self.state, self._clock(0)
+        obs_dim = self.programs.obs_dim
+        observed = np.zeros((len(self.specs), 2 * obs_dim + 2), np.float32)
+        starts = np.zeros((len(self.specs), settings.eval_episodes, obs_dim), np.float32)
+        self._explore.prepare(state, observed, clock)
+        self._act.prepare(state, observed, clock)
+        self._learn.prepare(state, self._nothing, clock)
+        self._judge.prepare(state, starts, clock)
+        self._new_tally.prepare(state, self._nothing, clock)
+        if settings.uses_model:
+            self._train_model.prepare(state, self._nothing, clock)
+            self._roll.prepare(state, self._nothing, clock)
 
     def _lane_options(self) -> Lane:
         kinds = [OPTIMISTIC if spec.algo == "narl" else RANDOM for spec in self.specs]
