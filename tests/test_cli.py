@@ -175,6 +175,60 @@ def test_tabular_on_deep_sea_says_when_it_was_solved(call):
     assert "solved with 3 of 3 seeds, at episode" in call(*given).out
 
 
+def files_with_rewards(folder: Path) -> None:
+    """MDPs of two states whose mean rewards reach to the ends given by their names."""
+    for name, ends in {"unit": (0.0, 1.0), "cliff": (-100.0, -1.0), "above": (0.0, 1.2)}.items():
+        p = np.full((2, 2, 2), 0.5)
+        np.savez(folder / f"{name}.npz", p=p, r=np.array([ends, ends]), p0=[1, 0], horizon=2)
+
+
+@pytest.mark.parametrize(
+    ("env", "range_"),
+    [
+        (["deep-sea", "--size", "3"], None),  # its moves cost up to .01/3
+        (["riverswim", "--size", "2", "--horizon", "2"], None),
+        (["unit.npz"], None),
+        (["cliff.npz"], "cliff lie in [-100, -1]"),
+        (["above.npz"], "above lie in [0, 1.2]"),
+        (["gym:CliffWalking-v1", "--horizon", "2"], "CliffWalking-v1 lie in [-100, 0]"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_note_where_rewards_are_not_those_the_agents_are_made_for(call, tmp_path, env, range_):
+    files_with_rewards(tmp_path)
+    given = ["tabular", "greedy", *env, "--episodes", "2", "--seeds", "0", "--json"]
+    for _ in ("run", "found"):
+        said = call(*given)
+        assert said.status == 0
+        assert said.out.count("\n") == 1
+        assert json.loads(said.out)["episodes"] == 2
+        if range_ is None:
+            assert said.err == ""
+        else:
+            assert said.err.startswith(f"note: mean rewards of {range_}; ")
+            assert said.err.endswith("scale the rewards\n")
+            assert said.err.count("\n") == 1
+    if range_ is not None:
+        assert range_ not in call(*given[:-1]).out  # for people too it is on stderr alone
+
+
+def test_a_figure_that_is_no_number_is_null_or_a_dash(call, monkeypatch):
+    from narl.tabular import study as studies
+
+    run = studies.run
+
+    def without_values(*args, **options):
+        trace = run(*args, **options)
+        return dataclasses.replace(trace, value=np.full_like(trace.value, np.nan))
+
+    monkeypatch.setattr(studies, "run", without_values)
+    result = json.loads(call("tabular", "greedy", *TINY, "--json").out)
+    assert result["optimism"] == {"median": None, "q25": None, "q75": None}
+    assert result["regret"]["median"] >= 0
+    (line,) = [x for x in call("tabular", "greedy", *TINY).out.splitlines() if "optimism" in x]
+    assert line.split()[-3:] == ["-", "-", "-"]
+
+
 def test_solved_counts_the_seeds_that_never_did():
     assert tabular._solved([3, None, 5]) == "solved with 2 of 3 seeds, at episode 5 (median)"
     assert tabular._solved([None]) == "solved with 0 of 1 seed"
@@ -405,6 +459,9 @@ WRONG = {
     "reproduce fig1a --runs file": "runs folder: file is not a folder",
     "report": "--results: results holds no outcomes; first run `narl reproduce all",
     "report --results file": "--results: file is not a folder",
+    "report --also nowhere": "--also: nowhere is not a folder; choose another or leave it out",
+    "report --also file": "--also: file is not a folder",
+    "report --also": "--also: its value is missing",
     "report --out report.pdf": "--out: report.pdf is no .html file; such as report.html",
     "report more": "more: one argument too many",
     "runs lst": "lst: unknown action; did you mean 'list'?",
@@ -619,6 +676,40 @@ def test_report_shows_the_largest_scale_of_each_experiment(call, tmp_path, monke
     said = call("report", "--scale", "paper")
     assert said.status == 2
     assert "results holds no outcomes at scale paper" in said.err
+
+
+@pytest.mark.usefixtures("tiny")
+def test_report_takes_what_is_in_both_folders_from_the_second(call, tmp_path, monkeypatch):
+    shown: list[Outcome] = []
+
+    def write(outcomes, out):
+        shown[:] = outcomes
+        return [out]
+
+    monkeypatch.setattr("narl.report.write_report", write)
+    call("reproduce", "all", "--scale", "small")
+    call("reproduce", "fig1a", "--scale", "small", "--results", "demo")
+    call("reproduce", "fig1b", "--scale", "smoke", "--results", "demo")
+    for folder in ("results", "demo"):
+        for path in (tmp_path / folder).iterdir():
+            kept = json.loads(path.read_text())
+            path.write_text(json.dumps({**kept, "title": f"of {folder}"}))
+
+    def titles(*given):
+        said = call("report", *given)
+        assert said.status == 0, said.err
+        return {(outcome.id, outcome.scale): outcome.title for outcome in shown}
+
+    # The same experiment at a smaller scale is another one, and the largest is shown.
+    both = {("fig1a", "small"): "of demo", ("fig1b", "small"): "of results"}
+    assert titles("--also", "demo") == both
+    assert titles() == dict.fromkeys(both, "of results")
+    assert titles("--scale", "smoke", "--also", "demo") == {("fig1b", "smoke"): "of demo"}
+    # A folder of results that is not there is no fault if the other has some.
+    assert titles("--results", "nowhere", "--also", "demo") == {
+        ("fig1a", "small"): "of demo",
+        ("fig1b", "smoke"): "of demo",
+    }
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ import dataclasses
 import inspect
 import io
 import itertools
+import json
 import os
 import re
 import subprocess
@@ -299,6 +300,52 @@ def test_every_claim_is_explained() -> None:
     assert len(ids) >= 12
     page = (DOCS / "reproduction.md").read_text(encoding="utf-8")
     assert {id_ for id_ in ids if f"`{id_}" not in page} == set()
+
+
+def committed() -> dict[str, tuple[dict[str, Any], set[float]]]:
+    """Every claim of the committed outcomes, and all numbers of its experiment."""
+    found = {}
+    for path in (ROOT / "results").glob("*-paper.json"):
+        outcome = json.loads(path.read_text(encoding="utf-8"))
+        words = [claim["numbers"] for claim in outcome["claims"]]
+        words += [str(cell) for table in outcome["tables"] for row in table["rows"] for cell in row]
+        numbers = {float(text) for text in re.findall(NUMBER, " ".join(words).replace("N=", "N= "))}
+        found |= {claim["id"]: (claim, numbers) for claim in outcome["claims"]}
+    return found
+
+
+def stale(figures: str, numbers: set[float]) -> list[str]:
+    """The numbers in a text that are no rounded numbers of the outcome."""
+
+    def is_there(shown: str) -> bool:
+        half = 0.5 * 10.0 ** -len(shown.partition(".")[2]) * (1 + 1e-9)
+        return any(abs(float(shown) - number) <= half for number in numbers)
+
+    return [shown for shown in re.findall(NUMBER, figures) if not is_there(shown)]
+
+
+def test_numbers_that_do_not_come_out_are_found() -> None:
+    assert stale("16.5 and 42 against 1532 in 1000", {16.52047, 42.45495, 1531.822, 1000.0}) == []
+    assert stale("16.4 against 1545", {16.52047, 1531.822}) == ["16.4", "1545"]
+
+
+def test_what_came_out_is_what_the_committed_outcomes_say() -> None:
+    page = (DOCS / "reproduction.md").read_text(encoding="utf-8")
+    section = page.partition("## What came out")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\S+)` \| (\w+) \| (.*) \|$", section, re.MULTILINE)
+    claims = committed()
+    said: dict[str, str] = {}
+    for id_, verdict, figures in rows:
+        if not id_.endswith("…"):
+            said[id_] = verdict
+            # The budget of 1000 episodes is not measured.
+            assert stale(figures, claims[id_][1] | {1000.0}) == [], id_
+            continue
+        count, _, names = figures.partition(" rows: ")
+        listed = [id_.removesuffix("…") + name for name in names.split(", ")]
+        assert len(listed) == int(count)
+        said |= dict.fromkeys(listed, verdict)
+    assert said == {id_: claim["verdict"] for id_, (claim, _) in claims.items()}
 
 
 def test_every_metric_is_explained() -> None:

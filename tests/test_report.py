@@ -15,7 +15,7 @@ import pytest
 
 from fake_outcomes import curve, fig1a, fig1b, fig1c, outcomes
 from narl.errors import InputError
-from narl.experiments.outcome import Chart, Claim, Outcome, Series, Table
+from narl.experiments.outcome import Chart, Claim, Outcome, Series, Table, load
 from narl.report import draw_figure, write_report
 from narl.report.charts import describe, drawing, symlog_ticks
 from narl.report.figures import picture
@@ -155,6 +155,29 @@ def test_the_header_says_what_was_run_with_what(reader: Reader) -> None:
     assert "jax0.10.2" in text
     assert "devicecpu / NVIDIA H200" in text
     assert "2026-01-02" not in text  # the time of one of the runs says nothing of them all
+
+
+def test_the_header_tells_the_papers_claims_from_ours() -> None:
+    def header(*where: str) -> str:
+        claims = [Claim(f"c{i}", "It is so.", at, "holds", "1") for i, at in enumerate(where)]
+        ((_, text),) = Reader(compose([small(claims=claims)])).find("header")
+        return text
+
+    assert "2 claims of the paper put to the test" in header("§5", "Fig. 1(a); the 40 % are ours")
+    assert "1 claim of the paper and 2 of ours put" in header("ours", "§5", "ours; for §5")
+    assert "0 claims of the paper and 1 of ours put" in header("ours")
+
+
+def test_of_the_committed_claims_the_choice_of_the_default_is_ours() -> None:
+    results = Path(__file__).resolve().parents[1] / "results"
+    for path in results.glob("*.json"):
+        outcome = load(path)
+        ours = [claim.id for claim in outcome.claims if claim.is_ours]
+        if outcome.id == "ablation":
+            assert ours == ["ablation-default"]
+        elif outcome.id in ("fig1a", "fig1b", "fig1c", "table1"):
+            assert outcome.claims
+            assert ours == []
 
 
 def test_the_page_can_be_read_without_seeing_it(reader: Reader) -> None:

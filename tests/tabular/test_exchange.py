@@ -1,5 +1,7 @@
 """MDPs from and to Gymnasium and `.npz` files."""
 
+import dataclasses
+
 import gymnasium
 import numpy as np
 import pytest
@@ -24,6 +26,7 @@ ARRAYS = ("p", "r", "r_std", "p0", "bad")
 
 def assert_same(one: TabularMDP, two: TabularMDP) -> None:
     assert (one.horizon, one.name) == (two.horizon, two.name)
+    assert one.solved_rule == two.solved_rule
     for field in ARRAYS:
         a, b = getattr(one, field), getattr(two, field)
         assert (a is None) == (b is None), field
@@ -313,6 +316,15 @@ def test_deep_sea_keeps_what_is_bad(tmp_path):
     assert_same(load_npz(save_npz(tmp_path / "sea.npz", mdp)), mdp)
 
 
+@pytest.mark.parametrize("rule", [(0.8, 100), (1.0, 1), (1e-3, 7)])
+def test_the_rule_for_solved_is_kept(tmp_path, rule):
+    mdp = dataclasses.replace(deep_sea(4), solved_rule=rule)
+    loaded = load_npz(save_npz(tmp_path / "sea.npz", mdp))
+    assert loaded.solved_rule == rule
+    assert [type(part) for part in loaded.solved_rule] == [float, int]
+    assert_same(loaded, mdp)
+
+
 GOOD = {
     "p": np.full((2, 1, 2), 0.5),
     "r": np.zeros((2, 1)),
@@ -362,6 +374,20 @@ def changed(field: str, index: tuple, value: float) -> dict[str, np.ndarray]:
         ({"horizon": None}, r"horizon is missing; p, r, p0 and horizon are needed$"),
         ({"rstd": np.zeros((2, 1))}, r"entry: unknown value 'rstd'; did you mean 'r_std'\?"),
         ({"name": np.array(["a", "b"])}, r"name must be one string$"),
+        ({"name": np.array("a\nb")}, r"name: holds '\\n'; it must be printable text on one line$"),
+        ({"name": np.array("a\x1b[31m")}, r"name: holds '\\x1b'; it must be printable text"),
+        ({"name": np.array("a\u2028b")}, r"name: holds '\\u2028'; it must be printable text"),
+        (
+            {"solved_rule": np.array([0.9])},
+            r"solved_rule: \[0.9\] is wrong; it must be like \[0.9, 1",
+        ),
+        ({"solved_rule": np.array([0.9, 1, 2])}, r"solved_rule: \[0.9, 1.0, 2.0\] is wrong"),
+        ({"solved_rule": np.array([0.0, 1])}, r"solved_rule: \[0.0, 1.0\] is wrong"),
+        ({"solved_rule": np.array([1.1, 1])}, r"solved_rule: \[1.1, 1.0\] is wrong"),
+        ({"solved_rule": np.array([0.9, 0])}, r"solved_rule: \[0.9, 0.0\] is wrong"),
+        ({"solved_rule": np.array([0.9, 1.5])}, r"solved_rule: \[0.9, 1.5\] is wrong"),
+        ({"solved_rule": np.array([np.nan, 1])}, r"solved_rule\[0\] = nan; it must be finite$"),
+        ({"solved_rule": np.array(["0.9", "1"])}, r"solved_rule: holds <U3 values; it must hold"),
     ],
 )
 def test_a_bad_file_is_refused_with_one_line_that_names_the_entry(tmp_path, wrong, line):

@@ -123,6 +123,33 @@ def test_per_stage_products_are_independent_across_stages():
         assert_covariance(found.reshape(4, -1), expected, 30000)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("measure", ["signed", "centred"])
+@pytest.mark.parametrize("size", [1e12, 1e15, 1e28])
+def test_values_whose_squares_overflow_are_scaled_and_put_back(kind, measure, size):
+    """Without a clip values reach 1e30: the products of size·v are size times those of v."""
+    vectors = vectors_of(kind)
+    z = normal(jax.random.key(6), (4, 20, 6, 1))
+    sigma = np.full((6, 1), 0.3)
+    for make, rest in ((revealed, (6, measure)), (per_stage, (measure,))):
+        small = products(make, z, sigma, vectors, *rest)
+        large = products(make, z, sigma, size * vectors, *rest)
+        assert np.isfinite(large).all()
+        assert np.abs(small).max() > 0.1
+        np.testing.assert_allclose(large / size, small, rtol=0, atol=1e-4 * np.abs(small).max())
+
+
+def test_huge_and_ordinary_values_in_one_plan():
+    """The directions met before stay in use, whatever the size of the values after them."""
+    vectors = vectors_of("dependent")
+    sizes = np.array([1e25, 1e3, 1e18, 1.0])[:, None]
+    z = normal(jax.random.key(7), (4, 20, 6, 1))
+    found = products(revealed, z, np.ones((6, 1)), sizes * vectors, 6, "signed")
+    expected = products(revealed, z, np.ones((6, 1)), vectors, 6, "signed")
+    scaled = found / sizes[..., None, None]
+    np.testing.assert_allclose(scaled, expected, rtol=0, atol=1e-3 * np.abs(expected).max())
+
+
 def test_the_maximum_over_members_has_its_distribution():
     vectors = np.random.default_rng(5).uniform(0, 3, (2, 1000))
     z = normal(jax.random.key(4), (2, 5, 1000, 2))

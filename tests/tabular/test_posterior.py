@@ -11,6 +11,7 @@ from scipy import stats as scipy_stats
 from scipy.special import gammaln
 from scipy.stats import kstest
 
+from narl.tabular import posterior
 from narl.tabular.posterior import gamma, log_gamma, sample_dynamics, sample_rewards
 from narl.tabular.stats import Stats
 
@@ -47,6 +48,29 @@ def test_gamma_itself_serves_shapes_from_one_on():
     draws = gamma(jax.random.key(1), jnp.broadcast_to(f32(shapes), (20000, len(shapes))))
     for column, shape in zip(np.asarray(draws).T, shapes, strict=True):
         assert_gamma(column, shape)
+
+
+def test_the_smallest_uniform_makes_no_outlier_of_an_exponential(monkeypatch):
+    """Uniforms are multiples of 2^-23; the 0 among them must not become -log(1e-38) = 87."""
+    lowest = []
+
+    def least_of(key, shape, least=0.0):
+        lowest.append(least)
+        return jnp.full(shape, max(least, 0.0), jnp.float32)
+
+    monkeypatch.setattr(posterior, "uniform", least_of)
+    draws = np.asarray(gamma(jax.random.key(2), jnp.ones(3)))
+    assert lowest
+    # What stands for (0, 2^-23) lies inside of it, so the draw is one that Exp(1) has there.
+    assert ((draws > 23 * np.log(2)) & (draws < 25 * np.log(2))).all()
+
+
+@pytest.mark.slow
+def test_sixteen_million_exponentials_have_no_outlier():
+    draws = np.asarray(quick(lambda key: gamma(key, jnp.ones(2**24)))(jax.random.key(3)))
+    # Two of them, on average, come from u = 0.
+    assert 23 * np.log(2) < draws.max() < 25 * np.log(2)
+    assert (draws > 0).all()
 
 
 def test_gamma_elements_are_independent(table):

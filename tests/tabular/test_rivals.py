@@ -16,6 +16,7 @@ from narl.tabular.envs import riverswim
 from narl.tabular.mdp import Episode
 from narl.tabular.problem import make_problem
 from narl.tabular.rivals import CountState
+from narl.tabular.stats import estimate
 
 LEAST_P = 1e-3
 
@@ -117,6 +118,21 @@ def test_ucbvi(bonus, constants, scale, shape):
     assert_plan(found, expected)
     ladder = np.arange(shape[2], 0, -1)[:, None] * np.ones(unseen.sum())
     np.testing.assert_array_equal(np.asarray(found.q)[:, unseen], ladder)
+
+
+@pytest.mark.parametrize("spread", [0.01, 1.0, 300.0])
+def test_the_variance_of_large_and_even_values_does_not_cancel(spread):
+    data = data_of(6)
+    v = f32(1e4 + spread * np.random.default_rng(7).random(12))
+    exact = np.asarray(v, float)  # the numbers themselves, which float32 keeps to 0.001
+    mean = data.p_hat @ exact
+    expected = (data.p_hat * (exact - mean[..., None]) ** 2).sum(-1)
+    assert (expected > 0).any()
+    for problem, stats in data.layouts:
+        p_hat = estimate(stats, problem)[1]
+        found = np.asarray(quick(rivals._variance)(p_hat, v))
+        assert (found >= 0).all()
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6 * spread**2)
 
 
 def rlsvi_plans(options, data, num_keys=400, episode=7.0):

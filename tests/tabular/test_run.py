@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from every_agent import QUICK, VARIANTS, unoptimised
-from layouts import quick
+from layouts import quick, slow
 from scipy.stats import chisquare
 
 from narl.errors import InputError
@@ -175,6 +175,42 @@ def test_infinite_values_are_ties_as_well():
     counts = np.bincount(policies.ravel(), minlength=3)
     assert counts[2] == 0
     assert chisquare(counts[:2]).pvalue > LEAST_P
+
+
+# The largest value, two that rounding may have parted from it, and one that is clearly smaller.
+NEAR = {
+    "positive": ([20.0, 20.0 - 1.5e-5, 19.99, 20.0 - 8e-6], [0, 1, 3]),
+    "negative": ([-20.0 - 1.5e-5, -20.0, -20.0 - 8e-6, -20.01], [0, 1, 2]),
+    "huge": ([1e29, 1e30, 1e30 * (1 - 5e-7), 1e30 * (1 - 1e-4)], [1, 2]),
+    "tiny": ([1e-20, 1e-20 * (1 - 5e-7), 0.9e-20, -1.0], [0, 1]),
+    "zero": ([0.0, -1e-3, 0.0, -1e-6], [0, 2]),
+    "negative zero": ([-0.0, 0.0, -1e-6, -5.0], [0, 1]),
+    "just beyond": ([1.0, 1.0 - 3e-6, 1.0 - 5e-7, 0.0], [0, 2]),
+}
+
+
+def test_values_that_rounding_may_have_parted_are_ties():
+    q = np.array([[values for values, _ in NEAR.values()]], np.float32)
+    for row, (_, tied) in zip(q[0], NEAR.values(), strict=True):
+        assert (row[tied] != row.max()).any() or row.max() == 0  # not equal in float32
+    keys = jax.random.split(jax.random.key(3), 12_000)
+    policies = np.asarray(quick(jax.vmap(greedy_policy, (0, None)))(keys, jnp.asarray(q)))[:, 0]
+    for s, (kind, (_, tied)) in enumerate(NEAR.items()):
+        counts = np.bincount(policies[:, s], minlength=4)
+        assert counts[tied].sum() == len(keys), kind
+        assert chisquare(counts[tied]).pvalue > LEAST_P, kind
+
+
+def test_a_tie_by_rounding_costs_at_most_a_millionth_of_the_value():
+    rng = np.random.default_rng(4)
+    q = rng.normal(size=(40, 50, 6)) * 10.0 ** rng.integers(-8, 9, size=(40, 50, 1))
+    q[..., 1:4] = q[..., :1] * (1 + rng.normal(scale=1e-6, size=(40, 50, 3)))
+    q = q.astype(np.float32)
+    chosen = np.asarray(quick(greedy_policy)(jax.random.key(5), jnp.asarray(q)))
+    best = q.max(-1).astype(float)
+    value = np.take_along_axis(q, chosen[..., None], -1)[..., 0]
+    assert (value != best).any()
+    assert (value >= best - 1.2e-6 * np.abs(best)).all()
 
 
 # --- playing -------------------------------------------------------------------------------
@@ -405,6 +441,25 @@ def test_fewer_episodes_are_the_beginning_of_more(eight, monkeypatch):
     short = run(DREAMER, riverswim(), 10, range(8))
     for name in SCORES:
         np.testing.assert_array_equal(getattr(short, name), getattr(eight, name)[:, :10])
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        *("narl-ucrl", "psrl"),
+        *(slow("narl-ucrl theorem"), slow("narl-ucrl centred"), slow("narl-ucrl bootstrap")),
+        *(slow("narl-ucbvi fake-reward"), slow("ucbvi theory"), slow("rlsvi theory")),
+    ],
+)
+def test_a_user_who_has_switched_jax_to_64_bits_gets_the_same_trace(label, briefly):
+    name, options = VARIANTS[label]
+    mdp = riverswim(4, 5)
+    plain = run(name, mdp, 12, range(2), **options)
+    with jax.enable_x64(True):
+        assert jnp.zeros(()).dtype == np.float64  # it is on
+        wide = run(name, mdp, 12, range(2), **options)
+        assert jnp.zeros(()).dtype == np.float64  # … and still on
+    assert_same(wide, plain)
 
 
 def assert_alone_as_in_a_batch(label: str, mdp: TabularMDP, num_episodes: int) -> None:

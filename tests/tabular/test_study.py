@@ -1,5 +1,6 @@
 """Studies: what decides a run is spelled out, kept, and found again."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -126,6 +127,18 @@ def test_other_numbers_under_the_same_name_change_the_id(field, tmp_path):
     assert ids[0] == ids[1] != ids[2]
 
 
+def test_another_rule_for_solved_changes_the_id(tmp_path):
+    sea, ids = deep_sea(3), []
+    for rule in ((0.9, 1), (0.8, 1), (0.9, 5)):
+        path = save_npz(tmp_path / "sea.npz", dataclasses.replace(sea, solved_rule=rule))
+        ids.append(id_of(study("greedy", env=str(path))))
+    assert len(set(ids)) == 3
+    # Without bad episodes nothing is ever solved, by whatever rule.
+    plain = [dataclasses.replace(sea, bad=None, solved_rule=rule) for rule in ((0.9, 1), (0.8, 1))]
+    paths = [save_npz(tmp_path / "plain.npz", mdp) for mdp in plain]
+    assert len({id_of(study("greedy", env=str(path))) for path in paths}) == 1
+
+
 def test_where_a_file_lies_does_not_change_the_id(tmp_path):
     paths = tmp_path / "a.npz", tmp_path / "b.npz"
     mdp = make_mdp(np.ones((1, 1, 1)), [[0.5]], [1], horizon=2, name="mine")
@@ -201,6 +214,27 @@ def test_metrics_are_medians_and_quartiles_of_the_cumulative_values():
         assert summary[name]["q75"] == pytest.approx(totals[1:].mean())
     assert set(summary["seconds"]) == {"compile", "run"}
     assert "solved_episode" not in summary
+
+
+def test_figures_that_are_no_number_are_kept_as_null(item, tmp_path, monkeypatch):
+    """Ṽ_k of one seed is NaN: its terms have no median, the regret still has one."""
+    trace = run("greedy", riverswim(3, 4), 6, range(3))
+    value = trace.value.copy()
+    value[1, 2] = np.nan
+    broken = dataclasses.replace(trace, value=value)
+    monkeypatch.setattr("narl.tabular.study.run", lambda *args, **options: broken)
+    kept, found = execute(item, tmp_path)
+    assert not found
+    nothing = {"median": None, "q25": None, "q75": None}
+    assert kept.metrics["optimism"] == nothing
+    assert kept.metrics["estimation_error"] == nothing
+    median = np.median(trace.regret.sum(axis=1))
+    assert kept.metrics["regret"]["median"] == pytest.approx(median)
+    text = (kept.path / "metrics.json").read_text(encoding="utf-8")
+    assert "NaN" not in text
+    assert json.loads(text)["optimism"] == nothing
+    np.testing.assert_array_equal(kept.arrays()["value"], value.astype(np.float32))
+    assert execute(item, tmp_path)[0].metrics == kept.metrics  # found, and whole
 
 
 @pytest.mark.parametrize(

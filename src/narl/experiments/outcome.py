@@ -57,16 +57,21 @@ class Table:
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """A statement of the paper as a predicate over the measured numbers."""
+    """A statement as a predicate over the measured numbers: of the paper, or one of ours."""
 
     id: str
     statement: str
     """What the paper says, in our words."""
     where: str
-    """Where it says so."""
+    """Where it says so; begins with "ours" where the paper says nothing of the kind."""
     verdict: Verdict
     numbers: str
     """The measured figures behind the verdict."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the statement is ours and not the paper's."""
+        return self.where.startswith("ours")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -100,9 +100,11 @@ def _header(outcomes: Sequence[Outcome]) -> str:
     ]
     num_charts = sum(len(outcome.charts) for outcome in outcomes)
     claims = [claim for outcome in outcomes for claim in outcome.claims]
+    num_ours = sum(claim.is_ours for claim in claims)
     counts = (
         f"{_count(len(outcomes), 'experiment')}, {_count(num_charts, 'chart')}, "
-        f"{_count(len(claims), 'claim')} of the paper put to the test"
+        f"{_count(len(claims) - num_ours, 'claim')} of the paper"
+        f"{f' and {num_ours} of ours' if num_ours else ''} put to the test"
     )
     return (
         '<header>\n<p class="kicker">narl · report of a reproduction</p>\n'
@@ -130,7 +132,7 @@ def _summary(outcomes: Sequence[Outcome]) -> str:
     ]
     heads = "".join(
         f'<th scope="col"><button type="button">{name}</button></th>'
-        for name in ("Verdict", "What the paper says", "Where", "Tested in")
+        for name in ("Verdict", "Statement", "Where", "Tested in")
     )
     listed = (
         '<div class="scroll"><table class="sortable stack claims-table">'
@@ -140,9 +142,9 @@ def _summary(outcomes: Sequence[Outcome]) -> str:
     )
     return (
         '<section id="claims"><h2>Claims</h2>\n'
-        '<p class="muted">A claim is a statement of the paper as a condition on the measured '
-        "numbers. It <em>holds</em> if they meet it, <em>fails</em> if they contradict it, and is "
-        "<em>undecided</em> if this scale or spread cannot tell.</p>\n"
+        '<p class="muted">A claim is a statement of the paper (or of ours, where it says so) as a '
+        "condition on the measured numbers. It <em>holds</em> if they meet it, <em>fails</em> if "
+        "they contradict it, and is <em>undecided</em> if this scale or spread cannot tell.</p>\n"
         f"{listed}</section>"
     )
 

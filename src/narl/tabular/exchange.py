@@ -202,7 +202,7 @@ def save_npz(path: str | os.PathLike[str], mdp: TabularMDP) -> Path:
 
 
 def load_npz(path: str | os.PathLike[str]) -> TabularMDP:
-    """A user's own MDP: p [S,A,S], r [S,A], p0 [S] and horizon; r_std, bad and name if there.
+    """A user's own MDP: p [S,A,S], r [S,A], p0 [S] and horizon; the `OPTIONAL` ones if there.
 
     Nothing in the file is executed. The first entry at fault is named in one line.
     """

@@ -89,6 +89,7 @@ def make_mdp(
     _check_size("r_std", r_std)
     p, p0 = _distribution("p", p), _distribution("p0", p0)
     rule = TabularMDP.solved_rule if solved_rule is None else _rule(solved_rule)
+    _check_name(name)
     return TabularMDP(
         p=p, r=r, r_std=r_std, p0=p0, bad=bad, solved_rule=rule, horizon=horizon, name=name
     )
@@ -102,6 +103,13 @@ def _rule(solved_rule: ArrayLike) -> tuple[float, int]:
             f"solved_rule: {given} is wrong; it must be like [0.9, 1] (share, episode)"
         )
     return float(rule[0]), int(rule[1])
+
+
+def _check_name(name: str) -> None:
+    """The name stands in tables and messages of one line."""
+    odd = [letter for letter in name if not letter.isprintable()]
+    if odd:
+        raise InputError(f"name: holds {odd[0]!r}; it must be printable text on one line")
 
 
 def _steps(horizon: ArrayLike) -> int:

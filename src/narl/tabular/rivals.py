@@ -95,7 +95,10 @@ def _widths(
 
 
 def ucrl2(options: Ucrl2) -> Agent:
-    """Replans every episode; r̃ ≤ 1 and Ṽ^h ≤ H−h unless ``clip="none"``."""
+    """Replans every episode; unless ``clip="none"``, r̃ ≤ max(1, r̂) and Ṽ^h ≤ H−h.
+
+    r̂ itself is left alone: where rewards are noisy it may exceed 1.
+    """
 
     def plan(key: PRNGKeyArray, problem: Problem, state: CountState) -> tuple[Plan, CountState]:
         r_hat, p_hat = estimate(state.stats, problem)
@@ -188,6 +191,12 @@ def _bernstein(
     return jnp.sqrt(2.0 * variance * log_term / n) + range_term + jnp.sqrt(2.0 * log_term / n)
 
 
+def _variance(p_hat: Dynamics, v: Float[Array, " S"]) -> Float[Array, "S A"]:
+    """Var_P̂(s,a)[v], from the largest value: E[v²] − E[v]² cancels where v is large and even."""
+    below = v - v.max()
+    return jnp.maximum(expect(p_hat, below**2) - expect(p_hat, below) ** 2, 0.0)
+
+
 def ucbvi(options: Ucbvi) -> Agent:
     """Q̃_h = min(H−h, r̂ + b + E_P̂[Ṽ_{h+1}]); an unvisited pair is worth H−h."""
 
@@ -199,10 +208,7 @@ def ucbvi(options: Ucbvi) -> Agent:
             to_go = problem.horizon - h
             mean = expect(p_hat, v)
             if options.bonus == "bernstein":
-                # From the largest value, because E[v²] − E[v]² cancels where v is large and even.
-                below = v - v.max()
-                variance = jnp.maximum(expect(p_hat, below**2) - expect(p_hat, below) ** 2, 0.0)
-                bonus = _bernstein(options, problem, state, variance, to_go)
+                bonus = _bernstein(options, problem, state, _variance(p_hat, v), to_go)
             else:
                 bonus = _hoeffding(options, problem, state, to_go)
             q = jnp.minimum(r_hat + options.scale * bonus + mean, to_go)

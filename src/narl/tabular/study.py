@@ -48,6 +48,8 @@ class Study:
         options = agent_options(self.agent, self.preset, **dict(self.options))
         mdp = self.mdp()
         tables = [mdp.p, mdp.r, mdp.r_std, mdp.p0, *([] if mdp.bad is None else [mdp.bad])]
+        if mdp.bad is not None and mdp.solved_rule != TabularMDP.solved_rule:
+            tables.append(np.array(mdp.solved_rule))
         return {
             "experiment": "tabular",
             "agent": self.agent,
