@@ -26,8 +26,12 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.runtime ## Fig. 1(a) at the paper's scale, and the report
+demo: $(VENV)/.runtime ## Fig. 1(a) at the paper's scale, NARL against MBPO with one seed, the report
+	@echo "Fig. 1(a), every agent with 20 seeds: about a minute on two quiet cores."
+	@echo "Then NARL and MBPO learn InvertedPendulum, one seed each: a few minutes."
+	@echo "Ctrl-C stops it, and make demo goes on from there."
 	$(BIN)/narl reproduce fig1a --scale paper --results demo
+	$(BIN)/narl reproduce fig3a --scale small --results demo
 	$(BIN)/narl report --also demo --out report.html
 	@echo "The report is $(CURDIR)/report.html"
 

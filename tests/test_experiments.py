@@ -7,12 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from narl import store
+from narl import cli, store
 from narl.errors import InputError
 from narl.experiments import (
     EXPERIMENTS,
     SCALES,
-    Watch,
     ablation,
     fig1a,
     fig1b,
@@ -21,7 +20,7 @@ from narl.experiments import (
     table1,
 )
 from narl.experiments import outcome as outcomes
-from narl.experiments.experiment import Result
+from narl.experiments.experiment import SILENT, Result, is_training
 from narl.experiments.parts import band, below, decomposition_table, thin, worst
 from narl.stats import Growth
 from narl.tabular.study import study
@@ -44,11 +43,12 @@ def made_up(regret, value, v_star=2.0, solved=None):
 
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_cell_is_a_valid_study(name, scale):
+def test_every_cell_has_a_valid_configuration(name, scale):
     cells = EXPERIMENTS[name].cells(scale)
     ids = {}
     for label, item in cells.items():
-        if item.size is None or item.size <= 14:  # a config hashes the tables: keep it quick
+        # The configuration of a study hashes its tables: keep it quick.
+        if is_training(item) or item.size is None or item.size <= 14:
             ids.setdefault(store.run_id(item.config()), []).append(label)
     assert ids
     assert len({len(item.seeds) for item in cells.values()}) == 1
@@ -159,7 +159,7 @@ def test_the_default_constant_is_claimed_only_if_it_is_the_largest_that_fits():
 
 def test_reproduce_runs_finds_again_and_round_trips(tmp_path):
     seen: list[tuple[str, bool]] = []
-    watch = Watch(lambda label, item: None, lambda label, done: None, lambda *end: seen.append(end))
+    watch = SILENT._replace(end=lambda *end: seen.append(end))
     few = EXPERIMENTS["fig1a"]._replace(
         cells=lambda scale: {
             label: dataclasses.replace(item, episodes=6, seeds=(0, 1))
@@ -180,6 +180,12 @@ def test_reproduce_runs_finds_again_and_round_trips(tmp_path):
     assert loaded.claims == first.claims
     assert [chart.id for chart in loaded.charts] == [chart.id for chart in first.charts]
     assert "NaN" not in path.read_text()
+
+
+def test_the_help_of_reproduce_names_every_experiment(capsys):
+    assert cli.main(["reproduce", "--help"]) == 0
+    listed = capsys.readouterr().out
+    assert [name for name in EXPERIMENTS if name not in listed] == []
 
 
 def test_a_damaged_outcome_is_refused_in_one_line(tmp_path):

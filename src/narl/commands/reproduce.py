@@ -6,7 +6,7 @@ import dataclasses
 import os
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,11 +26,12 @@ EXAMPLE = "narl reproduce fig1a --scale small"
 class Reproduce:
     """Run experiments of the paper and say which of its claims hold.
 
-    Finished cells are found again, so that an interrupted experiment continues.
+    Finished cells are found again, and a training goes on from its last checkpoint, so that an
+    interrupted experiment continues.
     """
 
     ids: Annotated[Positional[tuple[str, ...]], value("ID...")]
-    """fig1a, fig1b, fig1c, table1, ablation; or all"""
+    """fig1a, fig1b, fig1c, table1, ablation, fig3a; or all"""
     scale: Annotated[
         Literal["smoke", "small", "paper"], value("smoke|small|paper", "(default: small)")
     ] = "small"
@@ -103,22 +104,47 @@ def check_folder(field: str, folder: Path) -> None:
 
 
 def _one(experiment: Experiment, config: Reproduce, root: Path) -> tuple[Outcome, Path]:
-    from narl.commands.interruptible import interruptible
     from narl.commands.screen import Bars
-    from narl.experiments.experiment import Watch, reproduce
+    from narl.experiments.experiment import Watch, is_training, reproduce
     from narl.experiments.outcome import save
 
-    num_cells = len(experiment.cells(config.scale))
-    with Bars(experiment.id, num_cells) as bars:
+    cells = experiment.cells(config.scale).values()
+    with Bars(experiment.id, len(cells)) as bars:
         watch = Watch(
-            begin=lambda label, item: bars.begin(label, item.episodes),
+            begin=lambda label, item, length: bars.begin(label, length),
             advance=bars.advance,
             end=bars.end,
         )
-        outcome = interruptible(
-            lambda: reproduce(experiment, config.scale, root, watch=watch, fresh=config.fresh)
-        )
+
+        def work(should_stop: Callable[[], bool]) -> Outcome:
+            return reproduce(
+                experiment,
+                config.scale,
+                root,
+                watch=watch,
+                should_stop=should_stop,
+                fresh=config.fresh,
+            )
+
+        outcome = _carry_out(work, leaves_checkpoints=any(map(is_training, cells)))
     return outcome, save(outcome, config.results)
+
+
+def _carry_out(
+    work: Callable[[Callable[[], bool]], Outcome], *, leaves_checkpoints: bool
+) -> Outcome:
+    """The outcome; an interrupt ends the work at once, or when it has left a checkpoint."""
+    from narl.commands.interruptible import interruptible, stoppable
+    from narl.commands.screen import note
+
+    if not leaves_checkpoints:
+        return interruptible(lambda: work(lambda: False))
+    from narl.deep.course import Stopped
+
+    try:
+        return stoppable(work, lambda: note("stopping: a checkpoint is written …"))
+    except Stopped as stop:
+        raise KeyboardInterrupt(f"{stop}; the same command continues from there") from None
 
 
 def show(outcome: Outcome, path: Path, seconds: float) -> None:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from narl import store
+from narl.deep.journal import NAME as JOURNAL
 from narl.experiments.outcome import Outcome
 from narl.tabular.study import Study, execute
+
+if TYPE_CHECKING:
+    from narl.deep.course import Course
+
+Cell: TypeAlias = "Study | Course"
+"""What is run with all its seeds: a tabular study, or a training of the deep half."""
 
 Scale = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
@@ -21,12 +29,16 @@ SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
 class Result:
     """One finished cell."""
 
-    study: Study
+    item: Cell
     run: store.Run
 
     def array(self, name: str) -> np.ndarray:
-        """One of the run's arrays [seeds, episodes], in float64."""
+        """One of the run's arrays, in float64; those of a study are [seeds, episodes]."""
         return self.run.arrays()[name].astype(np.float64)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The journal of a training: what every epoch told, by name."""
+        return [dict(json.loads(line)) for line in self.run.extra(JOURNAL).splitlines()]
 
 
 class Experiment(NamedTuple):
@@ -34,28 +46,62 @@ class Experiment(NamedTuple):
 
     id: str
     title: str
-    cells: Callable[[Scale], dict[str, Study]]
+    cells: Callable[[Scale], Mapping[str, Cell]]
     """What is run, by label."""
     analyse: Callable[[Scale, Mapping[str, Result]], Outcome]
     """What comes out: charts, tables, claims."""
 
 
 ENVIRONMENT = ("narl", "python", "jax", "jaxlib", "numpy", "device")
-"""What an outcome records of the machine: made again on the same one, it is the same file."""
+"""What an outcome records of the machine: made again on the same one, it is the same file, but
+for the seconds that a training took."""
+OF_TRAININGS = ("optax", "gymnasium", "mujoco")
+"""… and on what trainings depend besides."""
 
 
 class Watch(NamedTuple):
     """How a caller follows an experiment."""
 
-    begin: Callable[[str, Study], None]
-    """A cell begins (its label, what is run)."""
+    begin: Callable[[str, Cell, int], None]
+    """A cell begins (its label, what is run, its `length`)."""
     advance: Callable[[str, int], None]
-    """Episodes of the cell that are done."""
+    """Episodes or environment steps of the cell that are done."""
     end: Callable[[str, bool], None]
     """A cell ended; True if its run was found finished."""
 
 
-SILENT = Watch(lambda label, item: None, lambda label, done: None, lambda label, found: None)
+SILENT = Watch(lambda *begin: None, lambda *advance: None, lambda *end: None)
+
+
+def is_training(item: Cell) -> bool:
+    """Whether a cell belongs to the deep half: it leaves checkpoints, and can be asked to stop."""
+    return not isinstance(item, Study)
+
+
+def length(item: Cell) -> int:
+    """What a cell has to do for each seed at most: episodes, or environment steps."""
+    return item.episodes if isinstance(item, Study) else item.settings.steps
+
+
+def run_cell(
+    item: Cell,
+    root: Path,
+    *,
+    progress: Callable[[int], None],
+    should_stop: Callable[[], bool] = lambda: False,
+    fresh: bool = False,
+) -> tuple[store.Run, bool]:
+    """The finished run of a cell, found in the store (True) or made now (False).
+
+    A training that was stopped goes on from its last checkpoint.
+    """
+    if isinstance(item, Study):
+        return execute(item, root, progress=progress, fresh=fresh)
+    from narl.deep.course import train
+
+    return train(
+        item, root, on_step=progress, on_resume=progress, should_stop=should_stop, fresh=fresh
+    )
 
 
 def reproduce(
@@ -64,17 +110,22 @@ def reproduce(
     root: Path,
     *,
     watch: Watch = SILENT,
+    should_stop: Callable[[], bool] = lambda: False,
     fresh: bool = False,
 ) -> Outcome:
-    """Runs (or finds) every cell and analyses them together."""
+    """Runs (or finds) every cell and analyses them together.
+
+    When ``should_stop`` says so, a training leaves a checkpoint and raises
+    `narl.deep.course.Stopped`; called again, the experiment goes on from there.
+    """
     results: dict[str, Result] = {}
     for label, item in experiment.cells(scale).items():
-        watch.begin(label, item)
+        watch.begin(label, item, length(item))
 
         def advance(done: int, label: str = label) -> None:
             watch.advance(label, done)
 
-        kept, found = execute(item, root, progress=advance, fresh=fresh)
+        kept, found = run_cell(item, root, progress=advance, should_stop=should_stop, fresh=fresh)
         results[label] = Result(item, kept)
         watch.end(label, found)
     outcome = experiment.analyse(scale, results)
@@ -82,10 +133,12 @@ def reproduce(
         open_claims = [dataclasses.replace(c, verdict="undecided") for c in outcome.claims]
         note = "Smoke scale only shows that the experiment runs; its claims stay undecided."
         outcome = dataclasses.replace(outcome, claims=open_claims, notes=[note, *outcome.notes])
-    first: Any = next(iter(results.values())).run.environment
+    first = next(iter(results.values()))
+    recorded = ENVIRONMENT + (OF_TRAININGS if is_training(first.item) else ())
+    environment = first.run.environment
     return dataclasses.replace(
         outcome,
         command=f"narl reproduce {experiment.id} --scale {scale}",
         runs=[result.run.id for result in results.values()],
-        environment={name: first[name] for name in ENVIRONMENT if name in first},
+        environment={name: environment[name] for name in recorded if name in environment},
     )
