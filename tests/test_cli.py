@@ -700,8 +700,8 @@ def test_report_takes_what_is_in_both_folders_from_the_second(call, tmp_path, mo
         assert said.status == 0, said.err
         return {(outcome.id, outcome.scale): outcome.title for outcome in shown}
 
-    # The same experiment at a smaller scale is another one, and the largest is shown.
-    both = {("fig1a", "small"): "of demo", ("fig1b", "small"): "of results"}
+    # What somebody has just run is what he wants to see, at whatever scale.
+    both = {("fig1a", "small"): "of demo", ("fig1b", "smoke"): "of demo"}
     assert titles("--also", "demo") == both
     assert titles() == dict.fromkeys(both, "of results")
     assert titles("--scale", "smoke", "--also", "demo") == {("fig1b", "smoke"): "of demo"}

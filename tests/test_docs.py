@@ -243,15 +243,16 @@ def options_tables() -> str:
 
 def sizes_table() -> str:
     from narl.experiments import EXPERIMENTS, SCALES
+    from narl.experiments.experiment import length
 
     lines = ["| experiment | " + " | ".join(SCALES) + " |", "| --- |" + " --- |" * len(SCALES)]
     for experiment in EXPERIMENTS.values():
         cells = []
         for scale in SCALES:
             studies = experiment.cells(scale).values()
-            (episodes,) = {study.episodes for study in studies}
+            (size,) = {length(study) for study in studies}
             (seeds,) = {len(study.seeds) for study in studies}
-            cells.append(f"{len(studies)} × {episodes} × {seeds}")
+            cells.append(f"{len(studies)} × {size} × {seeds}")
         lines.append(f"| `{experiment.id}` | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

@@ -77,12 +77,15 @@ def gather(folder: Path, also: Path | None, scale: str | None) -> list[Outcome]:
         raise InputError(f"--results: {folder} is not a folder; choose another")
     if also is not None and not also.is_dir():
         raise InputError(f"--also: {also} is not a folder; choose another or leave it out")
-    found: dict[str, dict[str, Outcome]] = {}
-    later = [] if also is None else sorted(also.glob("*.json"))
-    for path in [*sorted(folder.glob("*.json")), *later]:
-        outcome = load(path)
-        found.setdefault(outcome.id, {})[outcome.scale] = outcome
     scales = SCALES if scale is None else (scale,)
+    found: dict[str, dict[str, Outcome]] = {}
+    for place in (folder, *([] if also is None else [also])):
+        here: dict[str, dict[str, Outcome]] = {}
+        for path in sorted(place.glob("*.json")):
+            outcome = load(path)
+            if outcome.scale in scales:
+                here.setdefault(outcome.id, {})[outcome.scale] = outcome
+        found |= here
     order = [*EXPERIMENTS, *sorted(set(found) - set(EXPERIMENTS))]
     outcomes = []
     for by_scale in (found.get(id_, {}) for id_ in order):
