@@ -703,7 +703,7 @@ def test_report_takes_what_is_in_both_folders_from_the_second(call, tmp_path, mo
     # What somebody has just run is what he wants to see, at whatever scale.
     both = {("fig1a", "small"): "of demo", ("fig1b", "smoke"): "of demo"}
     assert titles("--also", "demo") == both
-    assert titles() == dict.fromkeys(both, "of results")
+    assert titles() == {("fig1a", "small"): "of results", ("fig1b", "small"): "of results"}
     assert titles("--scale", "smoke", "--also", "demo") == {("fig1b", "smoke"): "of demo"}
     # A folder of results that is not there is no fault if the other has some.
     assert titles("--results", "nowhere", "--also", "demo") == {
