@@ -12,6 +12,7 @@ from narl.registration import register_with_gymnasium
 if TYPE_CHECKING:
     from narl import (
         decomposition,
+        deep,
         experiments,
         optimism,
         paper,
@@ -21,25 +22,39 @@ if TYPE_CHECKING:
         tabular,
         theory,
     )
+    from narl.deep.agent import MBPO, NARL, SAC, Agent, load
+    from narl.deep.loggers import tensorboard_logger, wandb_logger
     from narl.errors import InputError
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "MBPO",
+    "NARL",
+    "SAC",
+    "Agent",
     "InputError",
     "__version__",
     "decomposition",
+    "deep",
     "experiments",
+    "load",
     "optimism",
     "paper",
     "report",
     "stats",
     "store",
     "tabular",
+    "tensorboard_logger",
     "theory",
+    "wandb_logger",
 ]
 
-_DEFINED_IN = {"InputError": "narl.errors"}
+_DEFINED_IN = {
+    **dict.fromkeys(("MBPO", "NARL", "SAC", "Agent", "load"), "narl.deep.agent"),
+    **dict.fromkeys(("tensorboard_logger", "wandb_logger"), "narl.deep.loggers"),
+    "InputError": "narl.errors",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -19,11 +19,13 @@ from types import FrameType
 from typing import IO
 
 from narl import __version__
-from narl.errors import InputError, nearest
+from narl.errors import Failure, InputError, nearest
 
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 3
 
-COMMANDS = ("tabular", "reproduce", "report", "runs", "paper", "doctor")
+COMMANDS = (
+    *("tabular", "train", "eval", "resume", "reproduce", "report", "runs", "paper", "doctor"),
+)
 """Each is the module of that name in `narl.commands`."""
 
 HELP = """\
@@ -33,17 +35,21 @@ Optimistic model-based reinforcement learning: noise-augmented RL (NARL), its
 rivals, exact regret and what it is made of.
 
   narl tabular AGENT ENV   run an agent with many seeds, score it exactly
+  narl train ENV           train NARL, MBPO or SAC with many seeds at once
+  narl eval RUN            episodes of a trained policy, and a video of it
+  narl resume RUN          continue a training that was stopped
   narl reproduce ID...     an experiment of the paper, with its claims:
-                           fig1a fig1b fig1c table1 ablation, or all
+                           fig1a fig1b fig1c table1 ablation fig3a, or all
   narl report              charts, tables and claims in one offline HTML file
   narl runs                the runs that are kept: list, show, remove
   narl paper               which code implements which equation
-  narl doctor              versions, device, disk
+  narl doctor              versions, device, MuJoCo, rendering, disk
 
   narl COMMAND --help      what a command takes
   narl --version           the version
 
 Start with:  narl tabular narl-ucrl riverswim
+             narl train InvertedPendulum-v5
 
 Every command takes --json (one JSON object on stdout, all else on stderr) and
 --debug (also NARL_DEBUG=1: the traceback of an error). Runs are kept in the
@@ -51,6 +57,8 @@ folder `runs`, or in the one that NARL_RUNS names; a finished run is found
 again, not repeated. Exit status: 0 done, 2 the input is wrong, 3 interrupted
 (the same command continues), 1 anything else.
 """
+
+INTERRUPTED_LINE = "interrupted; finished runs are kept, the same command continues from there"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -149,7 +157,7 @@ def _without_warnings(debug: bool) -> Iterator[None]:
 
 
 def _interrupted(interrupt: KeyboardInterrupt) -> int:
-    _say("interrupted; finished runs are kept, the same command continues from there")
+    _say(str(interrupt) or INTERRUPTED_LINE)
     if getattr(interrupt, "busy", False):
         # XLA cannot be stopped, and Python would wait for it, or crash with it, on the way out.
         for stream in (sys.stdout, sys.stderr):
@@ -161,7 +169,7 @@ def _interrupted(interrupt: KeyboardInterrupt) -> int:
 def _line(error: Exception) -> str:
     """What went wrong, in one line."""
     text = " ".join(str(error).split())
-    if isinstance(error, InputError):
+    if isinstance(error, InputError | Failure):
         return text
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
         return "out of memory; take fewer seeds, fewer members or a smaller environment"

@@ -8,6 +8,10 @@ class InputError(ValueError):
     """The user's input is wrong; the message is one line and names the field."""
 
 
+class Failure(RuntimeError):
+    """The work went wrong on the way; the message is one line and names the cause."""
+
+
 def nearest(given: str, valid: Iterable[str]) -> str:
     """The valid name closest to what was given (for "did you mean")."""
 

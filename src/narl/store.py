@@ -124,33 +124,47 @@ def save(
     `extras` are further files, by name.
     """
     root, config = Path(root), plain("config", config)
-    environment = describe_environment(device, seconds)
+    contents, environment = _contents(config, metrics, arrays, device, seconds, extras)
     id_ = _id(dict(config), environment["narl"])
-    contents = {
-        "config.json": as_json(config),
-        "environment.json": as_json(environment),
-        "metrics.json": as_json(plain("metrics", metrics, non_finite="null")),
-        "arrays.npz": _npz(arrays),
-    }
-    contents |= extras or {}
-    contents[MANIFEST] = as_json({"files": {name: digest(contents[name]) for name in contents}})
     final = root / id_
     if not replace and final.is_dir() and not (run := _open(final)).problems:
         return run
-    partial = root / f"{_PARTIAL}{id_}-{uuid.uuid4().hex[:8]}"
-    try:
-        _make(partial)
-        for name, content in contents.items():
-            write_bytes(partial / name, content)
-        flush_folder(partial)
-        _publish(partial, final, replace)
-        flush_folder(root)
-    except OSError as error:
-        raise OSError(error.errno, f"run {id_} was not saved: {error.strerror}") from error
-    finally:
-        discard(partial)
+    _write(root / id_, contents, replace)
     _clean(root)
     return _open(final)
+
+
+def save_at(
+    path: Path | str,
+    config: Mapping[str, Any],
+    metrics: Mapping[str, Any],
+    arrays: Mapping[str, Any],
+    *,
+    device: str = "cpu",
+    seconds: float | None = None,
+    extras: Mapping[str, bytes] | None = None,
+) -> Run:
+    """A run folder under a name of the user's own; one that is there is replaced."""
+    path = Path(path)
+    if path.exists() and not path.is_dir():
+        raise InputError(f"folder: {path} is a file; choose another name")
+    if path.is_dir() and not (path / MANIFEST).is_file() and any(path.iterdir()):
+        raise InputError(f"folder: {path} holds other things; choose another name")
+    config = plain("config", config)
+    contents, _ = _contents(config, metrics, arrays, device, seconds, extras)
+    _write(path.absolute(), contents, replace=True)
+    return _open(path, any_name=True)
+
+
+def load_at(path: Path | str) -> Run:
+    """What `save_at` or `save` left in a folder, whatever its name is now."""
+    path = Path(path)
+    if not path.is_dir():
+        raise InputError(f"folder: {path} is not there; give one that was saved")
+    run = _open(path, any_name=True)
+    if run.problems:
+        raise _damaged(run.id, run.problems)
+    return run
 
 
 def load(root: Path | str, id: str | None = None) -> Run:
@@ -170,6 +184,11 @@ def list_runs(root: Path | str) -> list[Run]:
     return sorted(runs, key=lambda run: (str(run.environment.get("time", "")), run.id))[::-1]
 
 
+def run_ids(root: Path | str) -> list[str]:
+    """The id of every run under the root, unread."""
+    return sorted(path.name for path in _folders(Path(root)))
+
+
 def remove(root: Path | str, id: str) -> str:
     """Delete a run, given its id or a unique beginning of it; returns the id."""
     path = _resolve(Path(root), id)
@@ -184,7 +203,7 @@ def verify(run: Run) -> list[str]:
     return list(_open(run.path).problems)
 
 
-def _open(path: Path) -> Run:
+def _open(path: Path, any_name: bool = False) -> Run:
     problems, contents = _read(path)
     parts: dict[str, dict[str, Any]] = {}
     for name in ("config.json", "metrics.json", "environment.json"):
@@ -194,7 +213,8 @@ def _open(path: Path) -> Run:
             parts[name] = {}
             problems = [*problems, f"{name} is not JSON"]
     config, metrics, environment = parts.values()
-    if not problems and path.name != (expected := _id(config, str(environment.get("narl")))):
+    expected = _id(config, str(environment.get("narl")))
+    if not problems and not any_name and path.name != expected:
         problems = [f"the folder's name does not fit its configuration ({expected})"]
     return Run(path, path.name, config, metrics, environment, tuple(problems))
 
@@ -223,6 +243,44 @@ def _read(path: Path) -> tuple[list[str], dict[str, bytes]]:
     return problems, contents
 
 
+def _contents(
+    config: Mapping[str, Any],
+    metrics: Mapping[str, Any],
+    arrays: Mapping[str, Any],
+    device: str,
+    seconds: float | None,
+    extras: Mapping[str, bytes] | None,
+) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """Every file of a run by name, and what it ran on."""
+    environment = describe_environment(device, seconds)
+    contents = {
+        "config.json": as_json(config),
+        "environment.json": as_json(environment),
+        "metrics.json": as_json(plain("metrics", metrics, non_finite="null")),
+        "arrays.npz": _npz(arrays),
+    }
+    contents |= extras or {}
+    contents[MANIFEST] = as_json({"files": {name: digest(contents[name]) for name in contents}})
+    return contents, environment
+
+
+def _write(final: Path, contents: Mapping[str, bytes], replace: bool) -> None:
+    """Puts a folder under its name when all of it is on the disk."""
+    partial = final.with_name(f"{_PARTIAL}{final.name}-{uuid.uuid4().hex[:8]}")
+    try:
+        _make(partial)
+        for name, content in contents.items():
+            write_bytes(partial / name, content)
+        flush_folder(partial)
+        _publish(partial, final, replace)
+        flush_folder(final.parent)
+    except OSError as error:
+        reason = f"run {final.name} was not saved: {error.strerror}"
+        raise OSError(error.errno, reason) from error
+    finally:
+        discard(partial)
+
+
 def _folder(root: Path | str) -> Path:
     if Path(root).exists() and not Path(root).is_dir():
         raise InputError(f"runs folder: {root} is not a folder; choose another (NARL_RUNS)")
@@ -235,7 +293,7 @@ def _folders(root: Path) -> list[Path]:
 
 
 def _resolve(root: Path, id: str) -> Path:
-    names = sorted(path.name for path in _folders(root))
+    names = run_ids(root)
     if not names:
         raise InputError(f"run: {id!r} is not there; {root} holds no runs")
     fitting = [id] if id in names else [name for name in names if id and name.startswith(id)]

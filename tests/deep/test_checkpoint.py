@@ -206,10 +206,7 @@ def test_a_manifest_that_was_rewritten_in_other_words_is_not_believed(two):
 def test_an_archive_with_the_right_digest_that_is_no_archive_is_skipped(two):
     path = two / "step-000000002"
     (path / "arrays.npz").write_bytes(b"no archive")
-    digests = {
-        name: digest((path / name).read_bytes())
-        for name in ("arrays.npz", "notes.json")
-    }
+    digests = {name: digest((path / name).read_bytes()) for name in ("arrays.npz", "notes.json")}
     (path / "manifest.json").write_bytes(as_json({"step": 2, "files": digests}))
     loaded = load_checkpoint(two)
     assert loaded.step == 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import re
 import types
 import typing
 from collections.abc import Iterator, Sequence
@@ -162,6 +163,17 @@ def _with_values(config: type, arguments: Sequence[str]) -> list[str]:
     for argument in arguments:
         result += spelled.get(argument.replace("_", "-"), [argument])
     return result
+
+
+def as_typed(config: type, message: str) -> str:
+    """A message of the library with its names as they are typed: members_r is --members-r."""
+    names = [field.name for field in dataclasses.fields(config)]
+    options = [field.name[2:].replace("-", "_") for field in fields(config) if not field.positional]
+    name, colon, rest = message.partition(":")
+    if name in options:
+        name = f"--{name}"
+    long = "|".join(name for name in names if "_" in name)
+    return re.sub(rf"\b({long})\b", lambda match: match[0].replace("_", "-"), name + colon + rest)
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:

@@ -16,16 +16,24 @@ from narl.commands.arguments import RunsFolder, Switch, parse
 from narl.errors import InputError
 
 PACKAGES = (
-    *("jax", "jaxlib", "numpy", "scipy", "gymnasium", "jaxtyping", "tyro", "rich"),
-    *("matplotlib", "altair", "vl-convert-python"),
+    *("jax", "jaxlib", "optax", "numpy", "scipy", "gymnasium", "mujoco", "imageio"),
+    *("jaxtyping", "tyro", "rich", "matplotlib", "altair", "vl-convert-python"),
 )
+EXTRAS = {
+    "imageio-ffmpeg": "video",
+    "tensorboardX": "tensorboard",
+    "wandb": "wandb",
+}
+"""Packages that only some need, and the extra of narl that brings each."""
+NVIDIA = Path("/dev/nvidia0")
+"""There where the machine has a GPU of NVIDIA."""
 LEAST_FREE = 100 * 2**20
 """Bytes of free disk below which a long run should not begin."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Doctor:
-    """Show versions, device and disk, and say what is wrong (exit status 1 if anything is)."""
+    """Show versions, device, MuJoCo, rendering and disk; exit status 1 if anything is wrong."""
 
     runs: RunsFolder = None
     """folder of the runs"""
@@ -51,21 +59,37 @@ def examine(runs: Path | None = None) -> dict[str, Any]:
     problems: list[str] = []
     versions: dict[str, str | None] = {"narl": __version__, "python": platform.python_version()}
     for package in PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            versions[package] = None
+        versions[package] = _version(package)
+        if versions[package] is None:
             problems.append(f"{package} is not installed; install narl again")
     return {
         "versions": versions,
+        "extras": {name: _version(name) for name in EXTRAS},
         "platform": platform.platform(),
         "cores": os.cpu_count(),
+        "usable_cores": _usable_cores(),
         "device": _device(problems),
         "compilation_cache": _cache(),
-        "rendering": "not needed yet",
+        "mujoco": _mujoco(problems),
+        "rendering": _rendering(problems),
         **_disk(runs, problems),
         "problems": problems,
     }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _usable_cores() -> int | None:
+    """Cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on Linux
+        return os.cpu_count()
 
 
 def _device(problems: list[str]) -> dict[str, Any]:
@@ -82,7 +106,39 @@ def _device(problems: list[str]) -> dict[str, Any]:
     if total != 6.0:
         problems.append(f"JAX computes 0 + 1 + 2 + 3 = {total}")
     first = devices[0]
+    if first.platform == "cpu" and NVIDIA.exists():
+        problems.append(
+            "JAX uses the CPU and an NVIDIA GPU is there; install narl[cuda], see nvidia-smi"
+        )
     return {"platform": first.platform, "kind": first.device_kind, "count": len(devices)}
+
+
+def _mujoco(problems: list[str]) -> bool:
+    """Whether one of its environments steps."""
+    try:
+        import numpy as np
+
+        from narl.deep.envs import open_env
+
+        env = open_env("InvertedPendulum-v5", 0)
+        env.reset()
+        env.step(np.zeros(env.spaces.action_dim, np.float32))
+        env.close()
+    except Exception as error:  # whatever Gymnasium, MuJoCo or its libraries raise
+        problems.append(f"MuJoCo does not work: {' '.join(str(error).split())[:200]}")
+        return False
+    return True
+
+
+def _rendering(problems: list[str]) -> str | None:
+    """What MuJoCo draws with, tried out with one picture."""
+    try:
+        from narl.deep.rendering import check_rendering
+
+        return check_rendering()
+    except (InputError, ImportError) as error:
+        problems.append(f"{error} (videos need it, training does not)")
+        return None
 
 
 def _cache() -> str | None:
@@ -128,11 +184,14 @@ def _show(findings: dict[str, Any]) -> None:
     table.add_column(overflow="fold")
     for name, version in findings["versions"].items():
         table.add_row(name, version or "missing")
+    for name, version in findings["extras"].items():
+        table.add_row(name, version or f"not installed (narl[{EXTRAS[name]}])")
     table.add_row("platform", findings["platform"])
-    table.add_row("cores", str(findings["cores"]))
+    table.add_row("cores", f"{findings['cores']} ({findings['usable_cores']} usable)")
     table.add_row("device", f"{device['platform']}: {device['count']} × {device['kind']}")
     table.add_row("compilation cache", findings["compilation_cache"] or "off")
-    table.add_row("rendering", findings["rendering"])
+    table.add_row("MuJoCo", "steps" if findings["mujoco"] else "does not work")
+    table.add_row("rendering", findings["rendering"] or "does not work")
     table.add_row("runs", f"{findings['runs']} ({'' if findings['writable'] else 'not '}writable)")
     free = findings["disk_free"]
     table.add_row("disk", "unknown" if free is None else f"{free / 2**30:.1f} GiB free")

@@ -1,12 +1,15 @@
-"""Long work that Ctrl-C stops at once."""
+"""Long work that Ctrl-C stops: at once, or as soon as it has left a checkpoint."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 Result = TypeVar("Result")
+
+PATIENCE = 8.0
+"""Seconds that work which was asked to stop has for its checkpoint."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -21,25 +24,63 @@ def interruptible(work: Callable[[], Result]) -> Result:
     Python answers signals between two of its instructions, and one call into a compiled
     program may take half a minute. The thread that waits here is free to answer.
     """
-    results: list[Result] = []
-    errors: list[BaseException] = []
-    done = threading.Event()  # a join that is interrupted takes the thread for ended (3.11)
-
-    def body() -> None:
-        try:
-            results.append(work())
-        except BaseException as error:
-            errors.append(error)
-        finally:
-            done.set()
-
-    threading.Thread(target=body, name="narl-work", daemon=True).start()
+    thread = _Thread(work)
     try:
-        done.wait()
+        thread.done.wait()
     except KeyboardInterrupt:
-        if done.is_set():
+        if thread.done.is_set():
             raise
         raise Interrupted from None
-    if errors:
-        raise errors[0]
-    return results[0]
+    return thread.result()
+
+
+def stoppable(
+    work: Callable[[Callable[[], bool]], Result],
+    on_stop: Callable[[], None],
+    patience: float = PATIENCE,
+) -> Result:
+    """The result of `work`, which an interrupt asks to stop: it is given a question to ask.
+
+    When it is interrupted, ``on_stop`` is called and the work has ``patience`` seconds to end;
+    a second interrupt does not wait for it.
+    """
+    stop = threading.Event()
+    thread = _Thread(lambda: work(stop.is_set))
+    try:
+        thread.done.wait()
+    except KeyboardInterrupt:
+        stop.set()
+        try:
+            if not thread.done.is_set():
+                on_stop()
+            thread.done.wait(patience)
+        except KeyboardInterrupt:
+            raise Interrupted from None
+        if not thread.done.is_set():
+            raise Interrupted from None
+    return thread.result()
+
+
+class _Thread(Generic[Result]):
+    """Work in a thread that the interpreter does not wait for."""
+
+    def __init__(self, work: Callable[[], Result]) -> None:
+        self._work = work
+        self._results: list[Result] = []
+        self._errors: list[BaseException] = []
+        self.done = threading.Event()
+        """Not a join: one that is interrupted takes the thread for ended (3.11)."""
+        threading.Thread(target=self._body, name="narl-work", daemon=True).start()
+
+    def _body(self) -> None:
+        try:
+            self._results.append(self._work())
+        except BaseException as error:
+            self._errors.append(error)
+        finally:
+            self.done.set()
+
+    def result(self) -> Result:
+        if self._errors:
+            raise self._errors[0]
+        return self._results[0]

@@ -14,12 +14,16 @@ from narl.commands.arguments import RunsFolder, Switch, parse, value
 from narl.errors import InputError, nearest
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from narl.deep.unfinished import Unfinished
     from narl.store import Run
 
 HELP = """\
 usage: narl runs [list | show RUN | remove RUN...] [OPTIONS]
 
-The runs that are kept, in the folder `runs` or the one that NARL_RUNS names.
+The runs that are kept, in the folder `runs` or the one that NARL_RUNS names,
+and trainings that are not finished (ID.part; narl resume continues them).
 RUN is an id, the beginning of one, or the run's folder.
 
   narl runs list            all of them, newest first (also: narl runs)
@@ -93,18 +97,25 @@ def list_runs(arguments: Sequence[str]) -> int:
     config = parse(ListRuns, "narl runs list", arguments, "narl runs list --json")
     from narl import store
     from narl.commands.screen import print_json
+    from narl.commands.trainings import summary_of_unfinished
+    from narl.deep.unfinished import list_unfinished
 
     root = _root(config.runs)
     kept = store.list_runs(root)
+    unfinished = [summary_of_unfinished(one) for one in list_unfinished(root)]
     if config.json:
-        print_json({"root": str(root), "runs": [summary(run) for run in kept]})
+        print_json({"root": str(root), "runs": [summary(run) for run in kept] + unfinished})
     else:
-        _show_list(root, kept)
+        _show_list(root, kept, unfinished)
     return 0
 
 
 def summary(run: Run) -> dict[str, Any]:
     """One run of the list."""
+    from narl.commands.trainings import is_training, summary_of_run
+
+    if is_training(run):
+        return summary_of_run(run)
     return {
         "run": run.id,
         "path": str(run.path),
@@ -119,15 +130,28 @@ def summary(run: Run) -> dict[str, Any]:
     }
 
 
-def _show_list(root: Path, kept: list[Run]) -> None:
-    from rich.table import Table
-
-    from narl.commands.screen import PIPE_WIDTH, stdout
+def _show_list(root: Path, kept: list[Run], unfinished: list[dict[str, Any]]) -> None:
+    from narl.commands.screen import stdout
+    from narl.commands.trainings import is_training, show_trainings, summary_of_run
 
     console = stdout()
-    if not kept:
+    trainings = unfinished + [summary_of_run(run) for run in kept if is_training(run)]
+    others = [run for run in kept if not is_training(run)]
+    if not kept and not trainings:
         console.print(f"{root} holds no runs yet; such as `narl tabular narl-ucrl riverswim`")
-        return
+    if others:
+        _show_others(console, others)
+    if others and trainings:
+        console.print()
+    if trainings:
+        show_trainings(console, trainings)
+
+
+def _show_others(console: Console, kept: list[Run]) -> None:
+    from rich.table import Table
+
+    from narl.commands.screen import PIPE_WIDTH
+
     table = Table(box=None, pad_edge=False)
     table.add_column("run")
     for column in ("episodes", "seeds", "regret"):
@@ -185,12 +209,13 @@ def options_that_differ(kept: Sequence[Run]) -> dict[str, str]:
 def show_run(arguments: Sequence[str]) -> int:
     """`narl runs show`."""
     config = parse(ShowRun, "narl runs show", arguments, "narl runs show tabular-narl-ucrl")
-    from narl import store
     from narl.commands.screen import print_json
+    from narl.deep.unfinished import Unfinished, locate
 
-    folder = Path(config.run)
-    is_folder = (folder / store.MANIFEST).is_file()
-    run = store.load(folder) if is_folder else store.load(_root(config.runs), config.run)
+    run = locate(_root(config.runs), config.run)
+    if isinstance(run, Unfinished):
+        _show_unfinished(run, config.json)
+        return 0
     arrays = {
         name: {"shape": list(array.shape), "dtype": str(array.dtype)}
         for name, array in run.arrays().items()
@@ -204,13 +229,26 @@ def show_run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _show_parts(run: Run, parts: dict[str, dict[str, Any]]) -> None:
+def _show_unfinished(one: Unfinished, as_json: bool) -> None:
+    from narl.commands.screen import print_json
+    from narl.commands.trainings import summary_of_unfinished
+
+    line = summary_of_unfinished(one)
+    parts = {"config": one.config, "last_epoch": one.last_row() or {}}
+    if as_json:
+        print_json({**line, **parts})
+        return
+    shown = ("step", "steps", "time", "process", "problems")
+    _show_parts(one, {"unfinished": {name: line[name] for name in shown}, **parts})
+
+
+def _show_parts(run: Run | Unfinished, parts: dict[str, dict[str, Any]]) -> None:
     from rich.table import Table
 
     from narl.commands.screen import stdout
 
     console = stdout()
-    console.print(run.id, style="bold", soft_wrap=True)
+    console.print(run.path.name, style="bold", soft_wrap=True)
     console.print(str(run.path), soft_wrap=True)
     for title, entries in parts.items():
         console.print(f"\n{title}", style="bold")
@@ -246,6 +284,7 @@ def remove_runs(arguments: Sequence[str]) -> int:
     config = parse(RemoveRuns, "narl runs remove", arguments, example)
     from narl import store
     from narl.commands.screen import note, print_json
+    from narl.deep.unfinished import PART, remove_unfinished
 
     if not config.run:
         raise InputError(f"RUN: missing; it is like `{example}`")
@@ -255,7 +294,10 @@ def remove_runs(arguments: Sequence[str]) -> int:
         note("nothing was removed")
         return 0
     for id_ in ids:
-        store.remove(root, id_)
+        if id_.endswith(PART):
+            remove_unfinished(root / id_)
+        else:
+            store.remove(root, id_)
     if config.json:
         print_json({"removed": ids})
     else:
@@ -264,17 +306,21 @@ def remove_runs(arguments: Sequence[str]) -> int:
 
 
 def _id(root: Path, given: str) -> str:
-    """The id of a run that is there; a damaged one too."""
+    """The name of a run's folder that is there; a damaged one's too."""
     from narl import store
+    from narl.deep.unfinished import PART, list_unfinished, locate
 
     folder = Path(given)
     if folder.is_dir() and folder.resolve().parent == root.resolve():
         return folder.name
-    names = [run.id for run in store.list_runs(root)]
-    fitting = [given] if given in names else [name for name in names if name.startswith(given)]
+    parts = [one.path.name for one in list_unfinished(root)]
+    names = store.run_ids(root)
+    names += [part for part in parts if part.removesuffix(PART) not in names]
+    whole = given in (*names, *parts)
+    fitting = [given] if whole else [name for name in names if name.startswith(given)]
     if len(fitting) == 1:
         return fitting[0]
-    return store.load(root, given).id  # says what is wrong: unknown, or more than one
+    return locate(root, given).path.name  # says what is wrong: unknown, or more than one
 
 
 def _agreed(ids: Sequence[str]) -> bool:

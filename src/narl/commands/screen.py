@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import sys
 import time
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
@@ -25,10 +27,11 @@ PIPE_WIDTH = 500
 
 def stdout() -> Console:
     """The console of the results. Colours only in a terminal, and none with NO_COLOR."""
-    return _console(sys.stdout)
+    return console_of(sys.stdout)
 
 
-def _console(stream: Any) -> Console:
+def console_of(stream: Any) -> Console:
+    """The console that writes to a stream."""
     width = None if stream.isatty() else PIPE_WIDTH
     return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
@@ -42,6 +45,22 @@ def note(line: str) -> None:
     """A line on stderr; if nobody reads it, the work goes on."""
     with contextlib.suppress(OSError):
         print(line, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Shows what the library warns of, a line each."""
+
+    class Notes(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            note(record.getMessage())
+
+    log, handler = logging.getLogger("narl"), Notes(logging.WARNING)
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
 
 
 class Bars:
@@ -61,7 +80,7 @@ class Bars:
                 BarColumn(bar_width=None),
                 MofNCompleteColumn(),
                 TimeElapsedColumn(),
-                console=_console(sys.stderr),
+                console=console_of(sys.stderr),
                 transient=True,
                 expand=True,
             )

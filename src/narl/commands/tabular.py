@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +12,7 @@ from tyro.conf import Positional
 from narl.commands.arguments import (
     RunsFolder,
     Switch,
+    as_typed,
     either,
     parse,
     parse_seeds,
@@ -194,7 +194,7 @@ def _study(config: Tabular) -> Study:
         if config.until_solved and mdp.bad is None:
             raise InputError(f"until_solved: {config.env} is never solved; it is for deep-sea")
     except InputError as error:
-        raise InputError(as_typed(str(error))) from None
+        raise InputError(as_typed(Tabular, str(error))) from None
     return item
 
 
@@ -208,16 +208,6 @@ def beyond_unit_rewards(item: Study) -> str | None:
         f"note: mean rewards of {mdp.name} lie in [{least:g}, {most:g}]; bonuses, noise and priors "
         "are made for [0, 1], so agents may not be optimistic here: scale the rewards"
     )
-
-
-def as_typed(message: str) -> str:
-    """A message of the library with its names as they are typed: members_r is --members-r."""
-    names = [field.name for field in dataclasses.fields(Tabular)]
-    field, colon, rest = message.partition(":")
-    if field in names and field not in ("agent", "env"):
-        field = f"--{field}"
-    long = "|".join(name for name in names if "_" in name)
-    return re.sub(rf"\b({long})\b", lambda match: match[0].replace("_", "-"), field + colon + rest)
 
 
 def summary(config: Tabular, kept: Run, found: bool) -> dict[str, Any]:

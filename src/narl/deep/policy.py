@@ -7,15 +7,18 @@ bits in every process.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from gymnasium.spaces import Box
 from jaxtyping import Float
 
 from narl.deep.envs import HostEnv
 from narl.deep.nets import LOG_STD_RANGE, Layer, Network
+from narl.deep.sac import init_sac
+from narl.deep.settings import Settings
 from narl.deep.spaces import Spaces, flatten_obs, unflatten_action
 from narl.errors import InputError
 
@@ -95,6 +98,15 @@ class Policy:
             raise InputError(f"seed: {seed} was not trained; one of {_listed(self.seeds)}")
         return self.seeds.index(seed)
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything but the seeds, to be kept; see `policy_from`."""
+        layers = {
+            f"sac.actor.{i}.{name}": np.asarray(array)
+            for i, layer in enumerate(self.actors)
+            for name, array in layer._asdict().items()
+        }
+        return layers | self.interface.arrays()
+
     def act(
         self, obs: Any, seed: int | None = None, generator: np.random.Generator | None = None
     ) -> np.ndarray:
@@ -154,15 +166,28 @@ def squash(
 
 
 def policy_from(
-    arrays: Mapping[str, np.ndarray], seeds: tuple[int, ...], interface: Interface, prefix: str
+    arrays: Mapping[str, np.ndarray], seeds: tuple[int, ...], interface: Interface
 ) -> Policy:
-    """The policy among arrays of which the actor's begin with ``prefix``."""
-    layers = []
-    while (name := f"{prefix}.{len(layers)}") + ".w" in arrays:
-        layers.append(Layer(arrays[f"{name}.w"], arrays[f"{name}.b"]))
+    """The policy among the arrays of a run."""
+    layers: list[Layer] = []
+    while (name := f"sac.actor.{len(layers)}") + ".w" in arrays:
+        layers.append(Layer(arrays[f"{name}.w"], arrays[f"{name}.b"]))  # type: ignore[arg-type]
     if not layers:
         raise InputError("run: it holds no policy; `narl train` makes runs that do")
     return Policy(seeds, tuple(layers), interface)
+
+
+def initial_actors(settings: Settings, seeds: Sequence[int], interface: Interface) -> Network:
+    """The actors with which a training begins (see `learner.Programs.begin`)."""
+    dims = interface.spaces.obs_dim, interface.spaces.action_dim
+
+    @jax.jit
+    def one(seed: np.uint32) -> Network:
+        _, key_sac, _, _ = jax.random.split(jax.random.key(seed), 4)
+        return init_sac(key_sac, *dims, settings.sac(dims[1])).actor
+
+    actors = [one(np.uint32(seed)) for seed in seeds]
+    return jax.tree.map(lambda *layers: np.stack(layers), *actors)
 
 
 def _listed(seeds: tuple[int, ...]) -> str:

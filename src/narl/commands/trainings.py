@@ -1,0 +1,135 @@
+"""Trainings, finished or not, as `narl runs` shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from narl.commands.bar import mean_return
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from narl.deep.unfinished import Unfinished
+    from narl.store import Run
+
+
+def is_training(run: Run) -> bool:
+    """Whether `narl train` made it."""
+    return run.config.get("experiment") == "train"
+
+
+def summary_of_run(run: Run) -> dict[str, Any]:
+    """A finished training in the list."""
+    return {
+        "run": run.id,
+        "path": str(run.path),
+        "time": run.environment.get("time"),
+        **_what(run.config),
+        "unfinished": False,
+        "step": run.metrics.get("steps"),
+        "final_return": run.metrics.get("final_return"),
+        "solved_step": run.metrics.get("solved_step"),
+        "problems": list(run.problems),
+    }
+
+
+def summary_of_unfinished(one: Unfinished) -> dict[str, Any]:
+    """An unfinished training in the list; the return is that of its last epoch."""
+    last = one.last_row() or {}
+    return {
+        "run": one.path.name,
+        "path": str(one.path),
+        "time": one.time,
+        **_what(one.config),
+        "unfinished": True,
+        "process": one.holder,
+        "step": one.step,
+        "final_return": last.get("eval_return"),
+        "solved_step": last.get("solved_step"),
+        "problems": list(one.problems),
+    }
+
+
+def _what(config: dict[str, Any]) -> dict[str, Any]:
+    settings = config.get("settings") or {}
+    return {
+        "algo": config.get("algo"),
+        "env": config.get("env"),
+        "seeds": config.get("seeds"),
+        "steps": settings.get("steps"),
+        "settings": settings,
+    }
+
+
+def show_trainings(console: Console, lines: Sequence[dict[str, Any]]) -> None:
+    """A table where it fits, otherwise a few lines for each."""
+    from rich.table import Table
+
+    from narl.commands.screen import PIPE_WIDTH
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("training")
+    for column in ("step", "seeds", "return", "solved"):
+        table.add_column(column, justify="right")
+    table.add_column("when (UTC)")
+    table.add_column("state")
+    table.add_column("settings that differ", overflow="fold")
+    rows = [
+        (line["run"], *_cells(line), differing)
+        for line, differing in zip(lines, settings_that_differ(lines), strict=True)
+    ]
+    for row, line in zip(rows, lines, strict=True):
+        table.add_row(*row, style="red" if line["problems"] else "")
+    if console.measure(table, options=console.options.update(width=PIPE_WIDTH)).maximum <= (
+        console.width
+    ):
+        console.print(table)
+        return
+    for id_, step, seeds, final, solved, when, state, settings in rows:
+        console.print(id_, style="bold", soft_wrap=True)
+        facts = f"step {step}, {seeds} seeds, return {final}, solved {solved}"
+        for fact in (facts, when, state, settings):
+            if fact:
+                console.print(f"  {fact}")
+
+
+def _cells(line: dict[str, Any]) -> tuple[str, ...]:
+    when = str(line["time"] or "")[:16].replace("T", " ")
+    if line["problems"]:
+        return "", "", "", "", when, "damaged" if not line["unfinished"] else line["problems"][0]
+    state = ""
+    if line["unfinished"]:
+        state = f"in process {line['process']}" if line["process"] else "unfinished"
+    seeds, solved = line["seeds"] or (), line["solved_step"] or ()
+    step = f"{line['step']}/{line['steps']}" if line["unfinished"] else str(line["step"])
+    return (
+        step,
+        str(len(seeds)),
+        mean_return(line["final_return"]) if line["final_return"] else "-",
+        f"{sum(at is not None for at in solved)}/{len(seeds)}",
+        when,
+        state,
+    )
+
+
+def settings_that_differ(lines: Sequence[dict[str, Any]]) -> list[str]:
+    """Of each training, the settings that are not the same in all of its kind that are there."""
+    values: dict[tuple[Any, ...], set[str]] = {}
+    for line in lines:
+        for name, setting in line["settings"].items():
+            values.setdefault((line["algo"], line["env"], name), set()).add(repr(setting))
+    return [
+        " ".join(
+            f"{name}={_compact(setting)}"
+            for name, setting in line["settings"].items()
+            if len(values[line["algo"], line["env"], name]) > 1
+        )
+        for line in lines
+    ]
+
+
+def _compact(setting: Any) -> str:
+    if isinstance(setting, list):
+        return ",".join(map(str, setting))
+    return "none" if setting is None else str(setting)

@@ -1,0 +1,105 @@
+"""Callbacks that show a training elsewhere: TensorBoard, Weights & Biases.
+
+Each is called with the line of every epoch (see docs/metrics.md) and writes one number per seed
+under `name/seed0`, and the seconds spent under `seconds/env` and so on.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any
+
+from narl.errors import InputError
+
+SCALARS = (
+    *("eval_return", "eval_length", "train_return", "episodes", "value"),
+    *("critic_loss", "actor_loss", "alpha_loss", "temperature", "entropy", "q_value"),
+    *("model_return", "estimation_error", "holdout_error", "model_epochs", "fallback"),
+)
+"""One number per seed; of the holdout error, the mean over the members."""
+
+Write = Callable[[Mapping[str, float], int], None]
+"""(numbers by name, step)"""
+
+
+class Logger:
+    """Called every epoch; to be closed at the end, or used in a `with`."""
+
+    def __init__(
+        self, write: Write, close: Callable[[], None], seeds: Sequence[int] | None = None
+    ) -> None:
+        self._write, self.close, self._seeds = write, close, seeds
+
+    def __call__(self, row: dict[str, Any]) -> None:
+        self._write(scalars(row, self._seeds), int(row["step"]))
+
+    def __enter__(self) -> Logger:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def scalars(row: Mapping[str, Any], seeds: Sequence[int] | None = None) -> dict[str, float]:
+    """The numbers of an epoch by name; what is not known in it is left out."""
+    found: dict[str, float] = {}
+    for name in SCALARS:
+        for place, value in enumerate(row.get(name) or ()):
+            if isinstance(value, list):
+                known = [x for x in value if x is not None]
+                value = sum(known) / len(known) if known else None
+            if value is not None:
+                seed = place if seeds is None else seeds[place]
+                found[f"{name}/seed{seed}"] = float(value)
+    for name, spent in (row.get("seconds") or {}).items():
+        found[f"seconds/{name}"] = float(spent)
+    return found
+
+
+def tensorboard_logger(folder: Path | str, *, seeds: Sequence[int] | None = None) -> Logger:
+    """Writes event files for TensorBoard into the folder."""
+    tensorboard = _load("tensorboardX", "tensorboard")
+    writer = tensorboard.SummaryWriter(str(folder))
+
+    def write(numbers: Mapping[str, float], step: int) -> None:
+        for name, number in numbers.items():
+            writer.add_scalar(name, number, step)
+        writer.flush()
+
+    return Logger(write, writer.close, seeds)
+
+
+def wandb_logger(
+    project: str,
+    *,
+    seeds: Sequence[int] | None = None,
+    config: Mapping[str, Any] | None = None,
+    run: str | None = None,
+) -> Logger:
+    """Logs to a project of Weights & Biases; with ``run`` a resumed training goes on there."""
+    wandb = _load("wandb", "wandb")
+    opened = wandb.init(
+        project=project, config=dict(config or {}), id=run, name=run, resume="allow"
+    )
+
+    def write(numbers: Mapping[str, float], step: int) -> None:
+        opened.log(dict(numbers), step=step)
+
+    return Logger(write, opened.finish, seeds)
+
+
+def _load(module: str, extra: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise InputError(
+            f"{extra}: {module} is not installed; pip install 'narl[{extra}]'"
+        ) from None

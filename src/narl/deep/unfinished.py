@@ -1,0 +1,155 @@
+"""Trainings that are not finished: folders `<id>.part` beside the runs.
+
+Such a folder holds what is trained (course.json), the journal, and the newest checkpoints.
+Looking at them needs no JAX.
+"""
+
+import difflib
+import fcntl
+import json
+import os
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from narl import __version__, store
+from narl.deep.checkpoint import LOCK, hold
+from narl.deep.journal import NAME as JOURNAL
+from narl.deep.journal import Journal
+from narl.errors import InputError, unknown
+from narl.files import as_json, discard
+
+PART, COURSE, CHECKPOINTS = ".part", "course.json", "checkpoints"
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """One of them. `problems` is empty for one that can be continued."""
+
+    path: Path
+    config: dict[str, Any]
+    checkpoint_every: int
+    problems: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The id that the run will have."""
+        return self.path.name.removesuffix(PART)
+
+    @property
+    def step(self) -> int:
+        """Of the newest checkpoint; 0 where there is none."""
+        names = (path.name for path in (self.path / CHECKPOINTS).glob("step-*"))
+        return max((int(name[5:]) for name in names if name[5:].isdecimal()), default=0)
+
+    @property
+    def time(self) -> str:
+        """When something was last written."""
+        places = (self.path / JOURNAL, self.path / CHECKPOINTS, self.path)
+        latest = max(place.stat().st_mtime for place in places if place.exists())
+        return datetime.fromtimestamp(latest, UTC).isoformat(timespec="microseconds")
+
+    @property
+    def holder(self) -> int | None:
+        """The process that is training it now."""
+        return _holder(self.path / LOCK)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The journal so far."""
+        return Journal(self.path / JOURNAL).rows()
+
+    def last_row(self) -> dict[str, Any] | None:
+        """The last epoch, if the journal can be read."""
+        try:
+            return next(reversed(self.rows()), None)
+        except InputError:
+            return None
+
+
+def record_course(part: Path, config: dict[str, Any], checkpoint_every: int) -> None:
+    """Writes down what is trained, whole or not at all."""
+    content = {"config": config, "narl": __version__, "checkpoint_every": checkpoint_every}
+    unfinished = part / f".{COURSE}"
+    unfinished.write_bytes(as_json(content))
+    os.replace(unfinished, part / COURSE)
+
+
+def open_unfinished(path: Path) -> Unfinished:
+    """The training in a folder."""
+    try:
+        content = json.loads((path / COURSE).read_bytes())
+        config, version = dict(content["config"]), str(content["narl"])
+        every = int(content["checkpoint_every"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return Unfinished(path, {}, 1, (f"{COURSE} cannot be read",))
+    problem = ""
+    if version != __version__:
+        problem = f"narl {version} began it and this is {__version__}"
+    elif path.resolve().name != f"{store.run_id(config)}{PART}":
+        problem = f"{COURSE} does not fit the folder's name"
+    return Unfinished(path, config, every, (problem,) if problem else ())
+
+
+def list_unfinished(root: Path) -> list[Unfinished]:
+    """Every unfinished training under the root, the latest first."""
+    found = [open_unfinished(path) for path in _folders(root)]
+    return sorted(found, key=lambda one: (one.time, one.id), reverse=True)
+
+
+def _folders(root: Path) -> list[Path]:
+    name = re.compile(r"[a-z0-9-]+-[0-9a-f]{10}" + re.escape(PART))
+    paths = root.iterdir() if root.is_dir() else ()
+    return [path for path in paths if name.fullmatch(path.name) and path.is_dir()]
+
+
+def locate(root: Path, given: str, *, unfinished_first: bool = False) -> store.Run | Unfinished:
+    """A finished run or an unfinished training: by its folder, its id, or the beginning of one.
+
+    Both may be there under one id, after a fresh training that was stopped: then the finished
+    one is meant, unless ``unfinished_first``, and `<id>.part` is the other.
+    """
+    folder = Path(given)
+    if (folder / COURSE).is_file():
+        return open_unfinished(folder)
+    if (folder / store.MANIFEST).is_file():
+        return store.load(folder)
+    runs, parts = store.run_ids(root), [path.name for path in _folders(root)]
+    if given in parts:
+        return open_unfinished(root / given)
+    ids = sorted({*runs, *(part.removesuffix(PART) for part in parts)})
+    if not ids:
+        raise InputError(f"run: {given!r} is not there; {root} holds no runs")
+    fitting = [given] if given in ids else [id_ for id_ in ids if given and id_.startswith(given)]
+    if not fitting:
+        raise unknown("run", given, difflib.get_close_matches(given, ids, n=5, cutoff=0.0))
+    if len(fitting) > 1:
+        raise InputError(f"run: {given!r} fits {', '.join(fitting)}; give more of the id")
+    (id_,) = fitting
+    if f"{id_}{PART}" in parts and (unfinished_first or id_ not in runs):
+        return open_unfinished(root / f"{id_}{PART}")
+    return store.load(root, id_)
+
+
+def remove_unfinished(path: Path) -> None:
+    """Deletes an unfinished training, unless a process is training it."""
+    with hold(path):
+        discard(path)
+
+
+def _holder(lock: Path) -> int | None:
+    """Who holds a lock; a lock is tried only where the process named in it still runs."""
+    try:
+        number = int(lock.read_text())
+        os.kill(number, 0)
+    except PermissionError:
+        return number
+    except (OSError, ValueError):
+        return None
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return number
+    return None

@@ -1,0 +1,374 @@
+"""Trainings that are kept: found again, stopped anywhere, continued to the last bit."""
+
+import dataclasses
+import json
+import logging
+import shutil
+
+import numpy as np
+import pytest
+
+import toy_worlds
+from narl import store
+from narl.deep.checkpoint import hold
+from narl.deep.course import Stopped, course_from, train
+from narl.deep.envs import EnvironmentFault
+from narl.deep.train import Fault, Training
+from narl.deep.unfinished import list_unfinished, locate, open_unfinished
+from narl.errors import InputError
+from short_courses import assert_same_outcome, cache, checkpoints, course, programs, spoil  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("cache")
+
+
+def stop_at(*steps):
+    """Says stop when one of the steps is done; to be given as on_step and should_stop."""
+    now = [0]
+
+    def on_step(step):
+        now[0] = step
+
+    return {"on_step": on_step, "should_stop": lambda: now[0] in steps}
+
+
+def train_with_stops(item, root, *steps, **how):
+    """Each time it is stopped it is continued; returns the run and where it went on."""
+    resumed = []
+    for step in steps:
+        with pytest.raises(Stopped) as stopped:
+            train(item, root, on_resume=resumed.append, **stop_at(step), **how)
+        assert stopped.value.step == step
+    run, found = train(item, root, on_resume=resumed.append, **how)
+    assert not found
+    return run, resumed
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, cache):  # noqa: F811
+    """An uninterrupted training."""
+    run, found = train(course(), tmp_path_factory.mktemp("whole"))
+    assert not found
+    return run
+
+
+def test_a_finished_training_is_found_again(whole, tmp_path):
+    root = whole.path.parent
+    assert [path.name for path in root.iterdir()] == [whole.id]
+    again, found = train(course(), root)
+    assert found
+    assert again.id == whole.id == course().id
+    assert course_from(whole.config) == course()
+    assert whole.metrics["steps"] == 300
+    assert whole.metrics["updates"] == 200
+    assert len(whole.metrics["final_return"]) == 1
+    arrays = whole.arrays()
+    np.testing.assert_array_equal(arrays["step"], [100, 200, 300])
+    assert arrays["eval_return"].shape == (3, 1)
+    assert arrays["sac.actor.0.w"].shape == (1, 2, 16)
+    np.testing.assert_array_equal(arrays["interface.action_high"], [2.0])
+    np.testing.assert_array_equal(arrays["eval_return"][-1], whole.metrics["final_return"])
+
+
+def test_it_is_the_same_wherever_it_is_stopped(whole, tmp_path):
+    run, resumed = train_with_stops(course(), tmp_path, 1, 37, 100, 173, 299)
+    assert resumed == [1, 37, 100, 173, 299]
+    assert_same_outcome(run, whole)
+    assert [path.name for path in tmp_path.iterdir()] == [run.id]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ["narl", "mbpo"])
+def test_so_it_is_with_a_model_and_several_seeds(tmp_path, algo):
+    """The termination is learned here, so that all there is to keep is kept."""
+    item = course(algo=algo, seeds=(0, 4, 7))
+    expected, _ = train(item, tmp_path / "whole")
+    assert any(name.startswith("ending.") for name in expected.arrays())
+    run, resumed = train_with_stops(item, tmp_path / "parts", 100, 173)
+    assert resumed == [100, 173]
+    assert_same_outcome(run, expected)
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        pytest.param("InvertedPendulum-v5", marks=pytest.mark.slow),
+        pytest.param("Hopper-v5", marks=pytest.mark.slow),
+    ],
+)
+def test_mujoco_is_resumed_in_mid_episode(tmp_path, env):
+    item = course(env, seeds=(0, 1), algo="narl")
+    expected, _ = train(item, tmp_path / "whole")
+    run, resumed = train_with_stops(item, tmp_path / "parts", 123, 217)
+    assert resumed == [123, 217]
+    assert_same_outcome(run, expected)
+
+
+def test_killed_after_an_epoch_it_loses_what_came_after_the_checkpoint(whole, tmp_path):
+    """What `kill -9` leaves: the folder as it was at that moment."""
+    item, left = course(), tmp_path / "left"
+    part = f"{item.id}.part"
+
+    def snapshot(step):
+        if step == 260:
+            shutil.copytree(tmp_path / "runs" / part, left / part)
+
+    train(item, tmp_path / "runs", on_step=snapshot)
+    resumed = []
+    run, _ = train(item, left, on_resume=resumed.append)
+    assert resumed == [200]
+    assert_same_outcome(run, whole)
+
+
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(whole, tmp_path, caplog):
+    item = course()
+    with pytest.raises(Stopped):
+        train(item, tmp_path, **stop_at(230))
+    kept = checkpoints(tmp_path, item)
+    assert [path.name for path in kept] == ["step-000000200", "step-000000230"]
+    spoil(kept[-1])
+    resumed = []
+    with caplog.at_level(logging.WARNING, "narl"):
+        run, _ = train(item, tmp_path, on_resume=resumed.append)
+    assert "step-000000230 is damaged and not used: arrays.npz differs" in caplog.text
+    assert resumed == [200]
+    assert_same_outcome(run, whole)
+
+
+def test_with_every_checkpoint_damaged_it_says_so(tmp_path):
+    item = course()
+    with pytest.raises(Stopped):
+        train(item, tmp_path, **stop_at(130))
+    for path in checkpoints(tmp_path, item):
+        spoil(path)
+    with pytest.raises(InputError, match="no intact one in"):
+        train(item, tmp_path)
+    run, found = train(item, tmp_path, fresh=True)
+    assert not found
+    assert run.metrics["steps"] == 300
+
+
+def test_a_fresh_training_that_was_stopped_is_continued_beside_the_finished_one(tmp_path):
+    item = course()
+    first, _ = train(item, tmp_path)
+    with pytest.raises(Stopped):
+        train(item, tmp_path, fresh=True, **stop_at(150))
+    assert train(item, tmp_path) == (first, True)
+    assert locate(tmp_path, item.id).path == first.path
+    assert locate(tmp_path, item.id, unfinished_first=True).step == 150
+    resumed = []
+    second, found = train(item, tmp_path, unfinished=True, on_resume=resumed.append)
+    assert (found, resumed) == (False, [150])
+    assert second.environment["time"] > first.environment["time"]
+    assert_same_outcome(store.load(tmp_path, item.id), second)
+    assert [path.name for path in tmp_path.iterdir()] == [item.id]
+
+
+def test_one_process_at_a_time(tmp_path):
+    item = course()
+    with (
+        hold(tmp_path / f"{item.id}.part"),
+        pytest.raises(InputError, match=r"process \d+ is training into .*; wait until it ends"),
+    ):
+        train(item, tmp_path)
+    assert list_unfinished(tmp_path)[0].step == 0
+
+
+def test_whoever_waited_for_the_folder_finds_the_finished_run(whole, tmp_path, monkeypatch):
+    """It was finished by another process between the first look and the lock."""
+    answers = [None, whole]
+    monkeypatch.setattr(store, "find", lambda root, config: answers.pop(0))
+    assert train(course(), tmp_path) == (whole, True)
+
+
+# --- stopping ---------------------------------------------------------------------------------
+
+
+def test_a_callback_that_returns_false_stops_it(tmp_path):
+    rows = []
+
+    def twice(row):
+        rows.append(row)
+        return len(rows) < 2
+
+    with pytest.raises(Stopped, match=r"^stopped at step 200$"):
+        train(course(), tmp_path, on_epoch=twice)
+    assert [row["step"] for row in rows] == [100, 200]
+    (left,) = list_unfinished(tmp_path)
+    assert (left.step, left.problems) == (200, ())
+    assert course_from(left.config) == course()
+    assert left.last_row()["step"] == 200
+
+
+def test_after_the_last_epoch_there_is_nothing_to_stop(tmp_path):
+    run, _ = train(course(steps=100), tmp_path, on_epoch=lambda row: False)
+    assert run.metrics["steps"] == 100
+
+
+def test_stopped_before_its_first_step_it_begins_anew(whole, tmp_path):
+    with pytest.raises(Stopped, match=r"^stopped at step 0$"):
+        train(course(), tmp_path, should_stop=lambda: True)
+    (left,) = list_unfinished(tmp_path)
+    assert left.step == 0
+    resumed = []
+    run, _ = train(course(), tmp_path, on_resume=resumed.append)
+    assert resumed == []
+    assert_same_outcome(run, whole)
+
+
+def test_until_solved_ends_early(tmp_path):
+    item = course(until_solved=True, solved_return=-1e6)
+    run, _ = train(item, tmp_path)
+    assert run.metrics["steps"] == 100
+    assert run.metrics["solved_step"] == [100]
+    with pytest.raises(InputError, match=r"until_solved: .* has no return that counts as solved"):
+        train(course(until_solved=True), tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_checkpoints_may_be_rarer(tmp_path):
+    seen = []
+
+    def look(row):
+        seen.append([int(path.name[5:]) for path in checkpoints(tmp_path, course())])
+
+    train(course(), tmp_path, on_epoch=look, checkpoint_every=2)
+    assert seen == [[], [200], [200]]
+
+
+# --- faults -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("what", "line"),
+    [
+        ("nan", r"Broken-v0: step 250: reward is nan"),
+        ("raise", r"Broken-v0: step 250: OSError: the simulator"),
+        ("shape", r"Broken-v0: step 250: observation has shape \(3,\), expected \(2,\)"),
+        ("huge", r"step \d+: .*(critic_loss|q_value|action\[0\]|holdout error) is (nan|inf)"),
+    ],
+)
+def test_a_fault_is_named_and_the_checkpoint_kept(tmp_path, monkeypatch, what, line):
+    item = course("toy_worlds:Broken-v0")
+    monkeypatch.setitem(toy_worlds.FAULTS, "what", what)
+    monkeypatch.setitem(toy_worlds.FAULTS, "at", 250)
+    with pytest.raises((Fault, EnvironmentFault), match=line) as fault:
+        train(item, tmp_path)
+    assert "\n" not in str(fault.value)
+    assert checkpoints(tmp_path, item)[-1].name == "step-000000200"
+    monkeypatch.setitem(toy_worlds.FAULTS, "at", 10**9)
+    resumed = []
+    run, _ = train(item, tmp_path, on_resume=resumed.append)
+    assert resumed == [200]
+    expected, _ = train(item, tmp_path / "whole")
+    assert_same_outcome(run, expected)
+
+
+def test_a_fault_before_the_first_checkpoint_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setitem(toy_worlds.FAULTS, "what", "raise")
+    monkeypatch.setitem(toy_worlds.FAULTS, "at", 20)
+    with pytest.raises(EnvironmentFault):
+        train(course("toy_worlds:Broken-v0"), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_networks_that_are_not_finite_are_not_kept(tmp_path, monkeypatch):
+    """The losses of an epoch are finite before its last update is known to be."""
+    item = course()
+    export = Training.export
+
+    def spoiled(training):
+        learner = export(training)
+        if training.books.step < 200:
+            return learner
+        log_alpha = np.full_like(learner.sac.log_alpha, np.nan)
+        return learner._replace(sac=learner.sac._replace(log_alpha=log_alpha))
+
+    monkeypatch.setattr(Training, "export", spoiled)
+    with pytest.raises(Fault, match=r"step 200: sac\.log_alpha is not finite"):
+        train(item, tmp_path)
+    assert [path.name for path in checkpoints(tmp_path, item)] == ["step-000000100"]
+
+
+@pytest.mark.parametrize(
+    ("env", "changes", "line"),
+    [
+        ("toy_worlds:Toi-v0", {}, "unknown environment 'Toi-v0'; did you mean 'Toy-v0'"),
+        ("CartPole-v1", {}, r"Discrete\(2\) actions"),
+        (
+            "toy_worlds:Toy-v0",
+            {"algo": "narl", "termination": "known"},
+            "termination: none is known for",
+        ),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_before_anything_is_written(tmp_path, env, changes, line):
+    with pytest.raises(InputError, match=line):
+        train(course(env, **changes), tmp_path / "runs")
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- environments whose state cannot be kept --------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["Closed", "LateClosed"])
+def test_their_episodes_are_cut_at_checkpoints(tmp_path, caplog, kind):
+    item = course(f"toy_worlds:{kind}-v0")
+    with caplog.at_level(logging.WARNING, "narl"):
+        expected, _ = train(item, tmp_path / "whole")
+    assert caplog.text.count("its episodes are cut at checkpoints") == 1
+    assert f"{kind}-v0: its attribute 'handle' is a toy_worlds.Handle" in caplog.text
+    with pytest.raises(Stopped, match=r"stopped at step 250, the last checkpoint is of step 200"):
+        train(item, tmp_path / "parts", **stop_at(250))
+    resumed = []
+    run, _ = train(item, tmp_path / "parts", on_resume=resumed.append)
+    assert resumed == [200]
+    assert_same_outcome(run, expected)
+
+
+def test_before_it_closes_up_an_environment_is_kept_in_mid_episode(tmp_path):
+    item = course("toy_worlds:LateClosed-v0")
+    expected, _ = train(item, tmp_path / "whole")
+    run, resumed = train_with_stops(item, tmp_path / "parts", 120)
+    assert resumed == [120]
+    assert_same_outcome(run, expected)
+
+
+# --- what is said of unfinished trainings -----------------------------------------------------
+
+
+@pytest.fixture
+def unfinished(tmp_path):
+    with pytest.raises(Stopped):
+        train(course(), tmp_path / "runs", **stop_at(130))
+    (found,) = list_unfinished(tmp_path / "runs")
+    return found
+
+
+def test_an_unfinished_training_is_located(unfinished):
+    root = unfinished.path.parent
+    for given in (unfinished.id, unfinished.id[:-4], f"{unfinished.id}.part", "train-sac"):
+        assert locate(root, given) == unfinished
+    assert locate(root / "elsewhere", str(unfinished.path)) == unfinished
+    with pytest.raises(InputError, match=r"run: unknown value 'tabular'; did you mean 'train-sac"):
+        locate(root, "tabular")
+    with pytest.raises(InputError, match="holds no runs"):
+        locate(root / "elsewhere", "train")
+    assert unfinished.holder is None
+    with hold(unfinished.path):
+        assert unfinished.holder is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (lambda content: content | {"narl": "0.0.9"}, "narl 0.0.9 began it and this is"),
+        (lambda content: content | {"config": {}}, "course.json does not fit the folder's name"),
+        (lambda content: {}, "course.json cannot be read"),
+    ],
+)
+def test_one_that_cannot_be_continued_says_why(unfinished, change, line):
+    file = unfinished.path / "course.json"
+    file.write_text(json.dumps(change(json.loads(file.read_text()))))
+    (problem,) = open_unfinished(unfinished.path).problems
+    assert line in problem
+    assert dataclasses.replace(unfinished, problems=()).step == 130

@@ -1,0 +1,150 @@
+"""Many lanes at once: each as if it were alone, and nothing compiled twice."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from probes import Drift
+from tiny import assert_same, differs, tiny_settings
+
+from narl.deep.lanes import CoreLanes, VmapLanes, make_lanes
+from narl.deep.train import LaneSpec, Training
+
+SETTINGS = tiny_settings(model_depth=1)
+THREE = (LaneSpec(3, "narl", 0.1), LaneSpec(4, "mbpo", None), LaneSpec(5, "narl", None))
+
+
+class Compilations:
+    """Counts what XLA compiles."""
+
+    def __init__(self):
+        self.num = 0
+        jax.monitoring.register_event_duration_secs_listener(self.hear)
+
+    def hear(self, event, duration, **_):
+        self.num += event == "/jax/core/compile/backend_compile_duration"
+
+
+@functools.cache
+def compilations():
+    return Compilations()
+
+
+@functools.cache
+def train(specs, runner, settings=SETTINGS, num_steps=SETTINGS.steps):
+    """The learners after so many steps, the journal, and what was compiled in each half of them."""
+    counter = compilations()
+    training = Training(settings, specs, make_env=Drift, runner=runner)
+    rows, compiled, traced = [], [], []
+    for _ in range(2):
+        before = counter.num
+        rows += [training.advance() for _ in range(num_steps // 2)]
+        compiled.append(counter.num - before)
+        traced.append(training.runner.num_traces)
+    learners = training.export()
+    training.close()
+    return learners, [row for row in rows if row is not None], compiled, traced
+
+
+def lane(tree, i):
+    return jax.tree.map(lambda x: x[i], tree)
+
+
+ONE_MEMBER = tiny_settings(model_depth=1, members=1)
+SAME_SEED = (LaneSpec(3, "narl", 0.1), LaneSpec(3, "mbpo", None))
+
+
+@pytest.mark.slow
+def test_optimism_with_one_member_trains_as_mbpo_with_one_member():
+    learners, rows, _, _ = train(SAME_SEED, CoreLanes, ONE_MEMBER)
+    narl, mbpo = lane(learners, 0), lane(learners, 1)
+    assert narl.lane.selector != mbpo.lane.selector
+    assert_same(narl._replace(lane=mbpo.lane), mbpo)
+    assert rows[-1]["updates"] == [20, 20]
+    assert narl.model.size > 0
+    assert rows[-1]["eval_returns"][0] == rows[-1]["eval_returns"][1]
+
+
+@pytest.mark.slow
+def test_nothing_is_compiled_after_the_programs_have_run_once():
+    _, rows, compiled, traced = train(SAME_SEED, CoreLanes, ONE_MEMBER)
+    assert len(rows) == 4
+    # Random steps, the policy's steps, updates, model, rollouts, judgement, sums.
+    assert traced[0] >= 6
+    assert compiled[0] >= 1
+    assert traced[1] == traced[0]
+    assert compiled[1] == 0
+    # Every program was used in the first half: rollouts grew longer in the second.
+    assert [row["rollout_length"] for row in rows] == [1, 1, 2, 3]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("i", [0, 1])
+def test_a_lane_gives_the_same_bits_alone_and_among_others(i):
+    together, rows, _, _ = train(THREE, CoreLanes)
+    alone, own_rows, _, _ = train(THREE[i : i + 1], CoreLanes)
+    assert_same(lane(alone, 0), lane(together, i))
+    for row, own in zip(rows, own_rows, strict=True):
+        for name in ("eval_return", "train_return", "critic_loss", "model_return"):
+            assert row[name][i] == own[name][0]
+    # … and they are three different lanes.
+    assert differs(lane(together.sac, 0), lane(together.sac, 1))
+    assert differs(lane(together.sac, 0), lane(together.sac, 2))
+
+
+@pytest.mark.slow
+def test_vmapped_lanes_agree_with_separate_ones():
+    """For a few updates; then rounding grows, as in any training."""
+    separate, _, _, _ = train(THREE, CoreLanes, num_steps=12)
+    vmapped, _, _, _ = train(THREE, VmapLanes, num_steps=12)
+    assert jax.tree.structure(separate) == jax.tree.structure(vmapped)
+    for a, b in zip(jax.tree.leaves(separate), jax.tree.leaves(vmapped), strict=True):
+        assert a.shape == b.shape
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=1e-2, atol=1e-3)
+    assert separate.model.size.min() > 0
+    assert separate.tally.calls.tolist() == [2.0] * 3
+
+
+@pytest.mark.slow
+def test_vmapped_lanes_compile_nothing_twice_either():
+    _, _, compiled, traced = train(THREE, VmapLanes)
+    assert traced[0] >= 6
+    assert traced[1] == traced[0]
+    assert compiled[1] == 0
+
+
+def double(state, own, shared):
+    return state + own * shared, (own, state.sum())
+
+
+@pytest.mark.parametrize("runner", [CoreLanes, VmapLanes])
+def test_lifting_gives_every_lane_its_own_arguments(runner):
+    lanes = runner(3)
+    state = lanes.start(lambda seed: jnp.full(2, seed), np.array([1.0, 2.0, 3.0], np.float32))
+    own = np.array([10.0, 20.0, 30.0], np.float32)
+    program = lanes.lift(double)
+    state, (given, total) = program(state, own, np.float32(2.0))
+    assert np.asarray(given).tolist() == [10.0, 20.0, 30.0]
+    assert np.asarray(total).tolist() == [2.0, 4.0, 6.0]
+    assert lanes.export(state).tolist() == [[21.0] * 2, [42.0] * 2, [63.0] * 2]
+    # Back from NumPy arrays, and once more without a second trace.
+    arrays = lanes.export(state)
+    state, _ = program(lanes.restore(arrays), own, np.float32(1.0))
+    assert lanes.export(state, lambda lane: lane[..., 0]).tolist() == [31.0, 62.0, 93.0]
+    # What was exported stays, whatever becomes of the state.
+    kept = lanes.export(state)
+    program(state, own, np.float32(1.0))
+    assert kept[:, 0].tolist() == [31.0, 62.0, 93.0]
+    assert arrays.tolist() == [[21.0] * 2, [42.0] * 2, [63.0] * 2]
+    assert lanes.num_traces == 1
+    assert lanes.compile_seconds > 0.0
+    lanes.close()
+
+
+def test_on_the_cpu_lanes_are_spread_over_cores():
+    lanes = make_lanes(2)
+    assert isinstance(lanes, CoreLanes)
+    lanes.close()

@@ -1,0 +1,137 @@
+"""TensorBoard and W&B, with stand-ins for their packages."""
+
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+import narl
+from narl.deep.loggers import SCALARS, Logger, scalars
+from narl.errors import InputError
+
+ROW = {
+    "epoch": 3,
+    "step": 750,
+    "eval_return": [10.0, 20.0],
+    "critic_loss": [0.5, None],
+    "temperature": [0.1, 0.2],
+    "holdout_error": [[1.0, 3.0], [2.0, None]],
+    "fallback": [0.25, 0.5],
+    "estimation_error": [-1.0, 4.0],
+    "selected": [[0.5, 0.5], [1.0, 0.0]],
+    "seconds": {"env": 1.5, "sac": 9.0},
+}
+
+
+def test_one_number_per_seed_and_the_seconds():
+    assert scalars(ROW, (4, 7)) == {
+        "eval_return/seed4": 10.0,
+        "eval_return/seed7": 20.0,
+        "critic_loss/seed4": 0.5,
+        "temperature/seed4": 0.1,
+        "temperature/seed7": 0.2,
+        "holdout_error/seed4": 2.0,  # mean of 1 and 3
+        "holdout_error/seed7": 2.0,
+        "fallback/seed4": 0.25,
+        "fallback/seed7": 0.5,
+        "estimation_error/seed4": -1.0,
+        "estimation_error/seed7": 4.0,
+        "seconds/env": 1.5,
+        "seconds/sac": 9.0,
+    }
+    assert scalars({"step": 1, "eval_return": [3.0]}) == {"eval_return/seed0": 3.0}
+    assert scalars({"step": 1, "holdout_error": [[None, None]]}) == {}
+    for name in ("eval_return", "critic_loss", "actor_loss", "alpha_loss", "temperature"):
+        assert name in SCALARS
+
+
+class Writer:
+    """tensorboardX's, as far as it is used."""
+
+    made: list["Writer"] = []  # noqa: RUF012
+
+    def __init__(self, folder):
+        self.folder, self.scalars, self.events = folder, [], []
+        Writer.made.append(self)
+
+    def add_scalar(self, name, number, step):
+        self.scalars.append((name, number, step))
+
+    def flush(self):
+        self.events.append("flush")
+
+    def close(self):
+        self.events.append("close")
+
+
+@pytest.fixture
+def tensorboard(monkeypatch) -> list[Writer]:
+    module = ModuleType("tensorboardX")
+    module.SummaryWriter = Writer
+    monkeypatch.setitem(sys.modules, "tensorboardX", module)
+    monkeypatch.setattr(Writer, "made", [])
+    return Writer.made
+
+
+def test_tensorboard(tensorboard, tmp_path):
+    with narl.tensorboard_logger(tmp_path / "logs", seeds=(4, 7)) as logger:
+        assert logger(ROW) is None  # False would stop the training
+    (writer,) = tensorboard
+    assert writer.folder == str(tmp_path / "logs")
+    assert writer.scalars == [(name, x, 750) for name, x in scalars(ROW, (4, 7)).items()]
+    assert writer.events == ["flush", "close"]
+
+
+def test_wandb(monkeypatch):
+    given, logged = [], []
+
+    def init(**how):
+        given.append(how)
+        return SimpleNamespace(
+            log=lambda numbers, step: logged.append((numbers, step)),
+            finish=lambda: logged.append("finished"),
+        )
+
+    module = ModuleType("wandb")
+    module.init = init
+    monkeypatch.setitem(sys.modules, "wandb", module)
+    logger = narl.wandb_logger("cartpoles", seeds=(4, 7), config={"algo": "sac"}, run="train-x-1")
+    logger(ROW)
+    logger.close()
+    (how,) = given
+    assert how == {
+        "project": "cartpoles",
+        "config": {"algo": "sac"},
+        "id": "train-x-1",
+        "name": "train-x-1",
+        "resume": "allow",
+    }
+    assert logged == [(scalars(ROW, (4, 7)), 750), "finished"]
+
+
+@pytest.mark.parametrize(
+    ("make", "module", "line"),
+    [
+        (
+            lambda: narl.tensorboard_logger("logs"),
+            "tensorboardX",
+            r"tensorboard: tensorboardX is not installed; pip install 'narl\[tensorboard\]'",
+        ),
+        (
+            lambda: narl.wandb_logger("project"),
+            "wandb",
+            r"wandb: wandb is not installed; pip install 'narl\[wandb\]'",
+        ),
+    ],
+)
+def test_a_missing_package_is_one_line_that_names_the_extra(monkeypatch, make, module, line):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(InputError, match=line):
+        make()
+
+
+def test_a_logger_is_closed_when_the_training_goes_wrong():
+    closed = []
+    with pytest.raises(ZeroDivisionError), Logger(print, lambda: closed.append(True)):
+        raise ZeroDivisionError
+    assert closed == [True]
