@@ -112,15 +112,11 @@ def test_what_is_named_exists():
             assert found is not None
 
 
-def test_the_deep_half_counts_only_once_it_exists(monkeypatch):
-    everything_else = {
-        entry.id: [] if entry.half == "deep" else ["narl.x:y"] for entry in paper.ENTRIES
-    }
-    monkeypatch.setattr(paper.importlib.util, "find_spec", lambda name: None)
-    assert paper.missing(everything_else) == []
-    spec = type("Spec", (), {"origin": "narl/deep/__init__.py"})()
-    monkeypatch.setattr(paper.importlib.util, "find_spec", lambda name: spec)
-    assert "table:2" in paper.missing(everything_else)
+def test_what_has_no_code_is_missing_unless_it_says_why():
+    nothing = {entry.id: [] for entry in paper.ENTRIES}
+    missing = paper.missing(nothing)
+    assert "sec:6.1" in missing
+    assert not {entry.id for entry in paper.ENTRIES if not entry.code} & set(missing)
 
 
 def test_a_missing_optional_dependency_is_passed_over_and_a_missing_part_of_narl_is_not(

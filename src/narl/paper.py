@@ -8,7 +8,6 @@ A function or class says what it implements with `@implements("eq:2")`, and
 
 import argparse
 import importlib
-import importlib.util
 import pkgutil
 import sys
 from collections.abc import Callable
@@ -329,14 +328,8 @@ def _import_unless_optional(module: str) -> None:
 
 
 def missing(found: dict[str, list[str]]) -> list[str]:
-    """Ids that should have code and have none; the deep half counts once `narl.deep` exists."""
-    spec = importlib.util.find_spec("narl.deep")
-    deep = spec is not None and spec.origin is not None  # an empty folder has no origin
-    return [
-        entry.id
-        for entry in ENTRIES
-        if entry.code and not found[entry.id] and (deep or entry.half != "deep")
-    ]
+    """Ids that should have code and have none."""
+    return [entry.id for entry in ENTRIES if entry.code and not found[entry.id]]
 
 
 def markdown() -> str:

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import norm, truncnorm
 from tiny import affine_actor, layer
 
-from narl.deep.evaluation import numpy_mode
 from narl.deep import nets
+from narl.deep.evaluation import numpy_mode
 from narl.deep.nets import LOG_STD_RANGE, Policy, apply_network, policy
 
 squash, draw_action = jax.jit(nets.squash), jax.jit(nets.draw_action)
