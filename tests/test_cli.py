@@ -19,6 +19,9 @@ import pytest
 import narl
 from narl import cli, store
 from narl.commands import arguments, doctor, report, reproduce, runs, tabular
+from narl.commands.eval import Eval
+from narl.commands.resume import Resume
+from narl.commands.train import Train
 from narl.errors import InputError
 from narl.experiments import EXPERIMENTS
 from narl.experiments.experiment import Experiment
@@ -86,7 +89,7 @@ def test_help_imports_nothing_heavy():
     assert loaded.isdisjoint({"jax", "numpy", "scipy", "tyro", "rich", "gymnasium", "matplotlib"})
 
 
-@pytest.mark.parametrize("command", ["tabular", "reproduce", "report", "paper", "doctor"])
+@pytest.mark.parametrize("command", [name for name in cli.COMMANDS if name != "runs"])
 def test_the_help_of_a_command_does_not_import_jax(command):
     program = f"import sys; from narl.cli import main; main(['{command}', '--help'])"
     done = in_a_process(f"{program}; print('jax' in sys.modules, file=sys.stderr)")
@@ -333,7 +336,7 @@ def test_an_option_has_the_agents_type_and_names_its_agents(option):
 def test_every_field_of_every_command_is_documented():
     for config in (
         *(tabular.Tabular, reproduce.Reproduce, report.Report, doctor.Doctor),
-        *(runs.ListRuns, runs.ShowRun, runs.RemoveRuns),
+        *(runs.ListRuns, runs.ShowRun, runs.RemoveRuns, Train, Resume, Eval),
     ):
         assert config.__dataclass_params__.frozen
         assert set(documented(config)) >= {field.name for field in dataclasses.fields(config)}
@@ -410,7 +413,7 @@ def test_the_rest_of_the_arguments_reach_the_study(call, monkeypatch):
 
 WRONG = {
     "tabulr": "tabulr: unknown command; did you mean 'tabular'?",
-    "train InvertedPendulum-v5": "train: unknown command; did you mean",
+    "trane InvertedPendulum-v5": "trane: unknown command; did you mean 'train'?",
     "--verson": "--verson: unknown option; did you mean --version?",
     "help tabulr": "tabulr: unknown command",
     "tabular": "AGENT: missing; it is like `narl tabular narl-ucrl riverswim",
@@ -865,14 +868,18 @@ def test_paper_says_what_implements_what(call):
     assert "fig:1a" not in text
 
 
-def test_doctor_is_content_here(call, tmp_path):
+def test_doctor_is_content_here(call, tmp_path, monkeypatch):
+    monkeypatch.setattr("narl.deep.rendering.check_rendering", lambda: "egl")
     said = call("doctor", "--json")
     assert said.status == 0
     result = json.loads(said.out)
     assert result["versions"]["narl"] == narl.__version__
-    assert result["versions"]["jax"]
+    for package in ("jax", "optax", "mujoco", "imageio"):
+        assert result["versions"][package]
+    assert set(result["extras"]) == {"imageio-ffmpeg", "tensorboardX", "wandb"}
     assert result["device"]["count"] >= 1
-    assert result["rendering"] == "not needed yet"
+    assert 1 <= result["usable_cores"] <= result["cores"]
+    assert (result["mujoco"], result["rendering"]) == (True, "egl")
     assert (result["runs"], result["writable"]) == ("runs", True)
     assert result["disk_free"] > 0
     assert result["problems"] == []
@@ -887,17 +894,37 @@ def test_doctor_names_what_is_wrong(call, tmp_path, monkeypatch):
     monkeypatch.setattr(doctor, "PACKAGES", ("jax", "no-such-package"))
     monkeypatch.setattr(doctor, "LEAST_FREE", 2**80)
 
-    def broken():
+    def broken(*given):
         raise RuntimeError("no\nbackend")
 
+    def no_pictures():
+        raise InputError("rendering: neither libEGL nor libOSMesa")
+
     monkeypatch.setattr("jax.devices", broken)
+    monkeypatch.setattr("narl.deep.envs.open_env", broken)
+    monkeypatch.setattr("narl.deep.rendering.check_rendering", no_pictures)
     said = call("doctor", "--runs", "file", "--json")
     assert said.status == 1
     result = json.loads(said.out)
     assert result["versions"]["no-such-package"] is None
     assert result["device"]["count"] == 0
+    assert (result["mujoco"], result["rendering"]) == (False, None)
     problems = "\n".join(result["problems"])
-    assert len(result["problems"]) == 4
-    for text in ("no-such-package is not installed", "no backend", "not a folder", "MiB are free"):
+    assert len(result["problems"]) == 6
+    for text in (
+        *("no-such-package is not installed", "JAX does not work: no backend", "not a folder"),
+        *("MiB are free", "MuJoCo does not work: no backend", "libOSMesa (videos need it"),
+    ):
         assert text in problems
-    assert "problem: no-such-package" in call("doctor", "--runs", "file").out
+    text = call("doctor", "--runs", "file").out
+    assert "problem: no-such-package" in text
+    assert text.count("does not work") == 4
+
+
+def test_doctor_sees_a_gpu_that_jax_does_not_use(call, tmp_path, monkeypatch):
+    monkeypatch.setattr("narl.deep.rendering.check_rendering", lambda: "egl")
+    monkeypatch.setattr(doctor, "NVIDIA", tmp_path)
+    device = SimpleNamespace(platform="cpu", device_kind="cpu")
+    monkeypatch.setattr("jax.devices", lambda: [device])
+    (problem,) = json.loads(call("doctor", "--json").out)["problems"]
+    assert problem.startswith("JAX uses the CPU and an NVIDIA GPU is there; install narl[cuda]")

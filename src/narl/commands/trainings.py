@@ -81,14 +81,14 @@ def show_trainings(console: Console, lines: Sequence[dict[str, Any]]) -> None:
     ]
     for row, line in zip(rows, lines, strict=True):
         table.add_row(*row, style="red" if line["problems"] else "")
-    if console.measure(table, options=console.options.update(width=PIPE_WIDTH)).maximum <= (
-        console.width
-    ):
+    unlimited = console.options.update(width=PIPE_WIDTH)
+    if console.measure(table, options=unlimited).maximum <= console.width:
         console.print(table)
         return
     for id_, step, seeds, final, solved, when, state, settings in rows:
         console.print(id_, style="bold", soft_wrap=True)
-        facts = f"step {step}, {seeds} seeds, return {final}, solved {solved}"
+        noun = "seed" if seeds == "1" else "seeds"
+        facts = f"step {step}, {seeds} {noun}, return {final}, solved {solved}"
         for fact in (facts, when, state, settings):
             if fact:
                 console.print(f"  {fact}")

@@ -122,9 +122,9 @@ class Settings:
 
     @property
     def longest_rollout(self) -> int:
-        """The largest length that the schedule reaches within the steps."""
-        epochs = max(self.steps - self.initial_steps, 0) // self.epoch_length
-        return max(rollout_length(self.rollout_schedule, epoch) for epoch in range(epochs + 1))
+        """The largest length that the schedule reaches within the steps: at one of its ends."""
+        last = max(self.steps - self.initial_steps, 0) // self.epoch_length
+        return max(rollout_length(self.rollout_schedule, epoch) for epoch in (0, last))
 
     @property
     def model_capacity(self) -> int:
