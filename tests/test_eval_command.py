@@ -14,6 +14,8 @@ from narl.deep.envs import EnvironmentFault, HostEnv
 from narl.errors import InputError
 from short_courses import cache, call, course, programs  # noqa: F401
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, cache) -> store.Run:  # noqa: F811
@@ -99,7 +101,6 @@ def test_where_pictures_are_impossible_it_is_one_line_before_anything_runs(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_a_video_of_mujoco_without_a_screen(call, tmp_path):  # noqa: F811
     try:
         rendering.check_rendering()

@@ -157,6 +157,7 @@ def test_the_default_constant_is_claimed_only_if_it_is_the_largest_that_fits():
     assert (default.verdict, printed.verdict) == ("fails", "holds")
 
 
+@pytest.mark.slow
 def test_reproduce_runs_finds_again_and_round_trips(tmp_path):
     seen: list[tuple[str, bool]] = []
     watch = SILENT._replace(end=lambda *end: seen.append(end))

@@ -28,6 +28,8 @@ from short_courses import (  # noqa: F401
     spoil,
 )
 
+pytestmark = pytest.mark.slow
+
 TESTS = Path(__file__).resolve().parent
 ENV = "toy_worlds:Toy-v0"
 ENVS = ["InvertedPendulum-v5", pytest.param("Hopper-v5", id="Hopper-v5")]
@@ -123,7 +125,6 @@ def resume(folder: Path, compiled: Path, id_: str) -> tuple[store.Run, list[str]
     return store.load(folder / "runs", json.loads(out)["run"]), lines
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("env", ENVS)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_a_signal_in_mid_epoch_leaves_a_checkpoint(wholes, tmp_path, programs, env, number):  # noqa: F811
@@ -146,7 +147,6 @@ def test_a_signal_in_mid_epoch_leaves_a_checkpoint(wholes, tmp_path, programs, e
     assert [path.name for path in (tmp_path / "runs").iterdir()] == [whole.id]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("env", ENVS)
 def test_killed_it_loses_at_most_one_epoch(wholes, tmp_path, programs, env):  # noqa: F811
     whole = wholes[env]
@@ -162,7 +162,6 @@ def test_killed_it_loses_at_most_one_epoch(wholes, tmp_path, programs, env):  # 
     assert_same_outcome(run, whole)
 
 
-@pytest.mark.slow
 def test_of_a_damaged_checkpoint_it_warns_and_takes_the_one_before(wholes, tmp_path, programs):  # noqa: F811
     env = "InvertedPendulum-v5"
     whole = wholes[env]
@@ -180,7 +179,6 @@ def test_of_a_damaged_checkpoint_it_warns_and_takes_the_one_before(wholes, tmp_p
     assert_same_outcome(run, whole)
 
 
-@pytest.mark.slow
 def test_a_second_process_is_refused_while_the_first_goes_on(tmp_path, programs):  # noqa: F811
     given = ["train", ENV, *options(steps=100_000), "--json"]
     first = Process(tmp_path, programs, *given)
@@ -196,7 +194,6 @@ def test_a_second_process_is_refused_while_the_first_goes_on(tmp_path, programs)
     assert first.end()[0] == 3
 
 
-@pytest.mark.slow
 def test_a_signal_while_it_compiles_is_answered_in_time(tmp_path):
     """Networks that take long to compile, and no programs from before."""
     process = Process(tmp_path, tmp_path / "compiled", "train", "Hopper-v5", "--json")
@@ -214,7 +211,6 @@ def test_a_signal_while_it_compiles_is_answered_in_time(tmp_path):
     assert left.problems == ()
 
 
-@pytest.mark.slow
 def test_a_second_signal_ends_it_at_once(tmp_path):
     process = Process(tmp_path, tmp_path / "compiled", "train", "Hopper-v5", "--json")
     deadline = time.monotonic() + 120
@@ -228,7 +224,6 @@ def test_a_second_signal_ends_it_at_once(tmp_path):
     assert time.monotonic() - begin < 5
 
 
-@pytest.mark.slow
 def test_an_environment_that_raises_in_another_process(tmp_path, programs):  # noqa: F811
     given = ["train", "toy_worlds:Always-v0", *options(), "--json"]
     status, out, lines = Process(tmp_path, programs, *given).end()

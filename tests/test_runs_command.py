@@ -17,6 +17,8 @@ from narl.deep.course import Stopped, train
 from narl.deep.unfinished import PART
 from short_courses import cache, call, course, programs  # noqa: F401
 
+pytestmark = pytest.mark.slow
+
 TABULAR = {"experiment": "tabular", "agent": "psrl", "env": "riverswim", "seeds": [0]}
 
 

@@ -81,6 +81,7 @@ def test_it_prints_one_json_object_and_finds_its_run_again(call, tmp_path):  # n
     assert json.loads(again.out) == {**result, "found": True}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cache")
 def test_for_people_a_row_per_seed_and_where_it_is_kept(call, tmp_path):  # noqa: F811
     given = ["train", ENV, *options(), "--seeds=5", "--solved-return=-1e6", "--runs=kept"]
@@ -100,6 +101,7 @@ def test_for_people_a_row_per_seed_and_where_it_is_kept(call, tmp_path):  # noqa
     assert call(*given, "--fresh").err.count("\n") == 3
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cache")
 def test_the_same_command_continues_and_says_from_where(call, tmp_path):  # noqa: F811
     with pytest.raises(Stopped):
@@ -110,6 +112,7 @@ def test_the_same_command_continues_and_says_from_where(call, tmp_path):  # noqa
     assert json.loads(said.out)["resumed_from"] == 100
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cache")
 def test_until_solved(call):  # noqa: F811
     given = ["--until-solved", "--solved-return=-1e6", "--json"]
@@ -117,6 +120,7 @@ def test_until_solved(call):  # noqa: F811
     assert (result["steps"], result["solved_step"]) == (100, [100])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cache")
 def test_tensorboard_hears_of_every_epoch(call, tmp_path, monkeypatch):  # noqa: F811
     heard = []
@@ -152,6 +156,7 @@ def test_tensorboard_hears_of_every_epoch(call, tmp_path, monkeypatch):  # noqa:
 # --- when it goes wrong -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cache")
 def test_a_fault_is_one_line_and_the_checkpoint_is_kept(call, tmp_path, monkeypatch):  # noqa: F811
     env = "toy_worlds:Broken-v0"
@@ -174,6 +179,7 @@ def test_a_fault_is_one_line_and_the_checkpoint_is_kept(call, tmp_path, monkeypa
     assert "; there was no checkpoint yet (--debug" in said.err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cache")
 def test_where_episodes_are_cut_it_is_said(call):  # noqa: F811
     said = call("train", "toy_worlds:Closed-v0", *options(), "--json")
@@ -184,6 +190,7 @@ def test_where_episodes_are_cut_it_is_said(call):  # noqa: F811
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cache")
 def test_two_processes_do_not_train_the_same(call, tmp_path):  # noqa: F811
     with hold(tmp_path / "runs" / f"{course().id}.part"):

@@ -25,7 +25,7 @@ from narl.deep.train import LaneSpec, Training
 from narl.errors import InputError
 from short_courses import cache, checkpoints, course, programs, short  # noqa: F401
 
-pytestmark = pytest.mark.usefixtures("cache")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cache")]
 
 ENV = "toy_worlds:Toy-v0"
 QUICK = {name: value for name, value in short("sac").items() if name != "steps"}

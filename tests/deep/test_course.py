@@ -18,7 +18,7 @@ from narl.deep.unfinished import list_unfinished, locate, open_unfinished
 from narl.errors import InputError
 from short_courses import assert_same_outcome, cache, checkpoints, course, programs, spoil  # noqa: F401
 
-pytestmark = pytest.mark.usefixtures("cache")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cache")]
 
 
 def stop_at(*steps):

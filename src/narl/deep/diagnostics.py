@@ -45,8 +45,11 @@ def epoch_row(
         ]
         row[name] = [None if x is None else float(x) for x in row[name]]
     if settings.uses_model:
-        row["model_return"] = promised
-        row["estimation_error"] = [a - b for a, b in zip(promised, returns, strict=True)]
+        # Before its first training the model promises nothing.
+        trained = books.step > settings.initial_steps
+        errors = [a - b for a, b in zip(promised, returns, strict=True)]
+        row["model_return"] = promised if trained else [None] * len(promised)
+        row["estimation_error"] = errors if trained else [None] * len(promised)
         row |= _of_the_model(settings, books)
     row["seconds"] = dict(books.seconds)
     return row

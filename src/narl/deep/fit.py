@@ -131,6 +131,19 @@ def _keep(better: Bool[Array, " M"], new: Weights, old: Weights) -> Weights:
     return jax.tree.map(one, new, old)
 
 
+def _first_progress(ensemble: Ensemble, chosen: Int[Array, "M C"]) -> _Progress:
+    """From where the last training ended; nothing is best yet."""
+    return _Progress(
+        weights=ensemble.weights,
+        opt=ensemble.opt,
+        best=ensemble.weights,
+        best_error=jnp.full(ensemble.holdout_error.shape, jnp.inf),
+        chosen=chosen,
+        idle=jnp.int32(0),
+        epoch=jnp.int32(0),
+    )
+
+
 def fit(
     key: PRNGKeyArray,
     ensemble: Ensemble,
@@ -178,17 +191,7 @@ def fit(
             epoch=now.epoch + 1,
         )
 
-    members = ensemble.holdout_error.shape[0]
-    start = _Progress(
-        weights=ensemble.weights,
-        opt=ensemble.opt,
-        best=ensemble.weights,
-        best_error=jnp.full(members, jnp.inf),
-        chosen=split.chosen,
-        idle=jnp.int32(0),
-        epoch=jnp.int32(0),
-    )
-    end = jax.lax.while_loop(go_on, epoch, start)
+    end = jax.lax.while_loop(go_on, epoch, _first_progress(ensemble, split.chosen))
     ranked = jnp.argsort(end.best_error)
     trained = Ensemble(
         weights=end.best,

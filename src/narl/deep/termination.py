@@ -19,7 +19,7 @@ Termination = Callable[
     Bool[Array, "*batch"],
 ]
 """(obs, action, next_obs) → done, over any leading axes; observations as the environment gives
-them (not scaled), actions in [−1, 1]."""
+them, and actions too: neither is scaled."""
 
 _ANT_STATE = 27
 """An Ant's position without x, y and its velocity; contact forces may follow them."""
