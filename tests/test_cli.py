@@ -168,6 +168,7 @@ def test_tabular_for_people(call, tmp_path, monkeypatch):
     assert "found, not run again" in call("tabular", "greedy", *TINY).out
 
 
+@pytest.mark.slow
 def test_tabular_on_deep_sea_says_when_it_was_solved(call):
     given = ["tabular", "narl-ucrl", "deep-sea", "--size", "2", "--seeds", "0:3"]
     given += ["--episodes", "600", "--until-solved"]
@@ -185,6 +186,7 @@ def files_with_rewards(folder: Path) -> None:
         np.savez(folder / f"{name}.npz", p=p, r=np.array([ends, ends]), p0=[1, 0], horizon=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env", "range_"),
     [

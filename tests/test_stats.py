@@ -90,6 +90,7 @@ def test_bootstrap_resamples_within_each_stratum():
     assert high > 6.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("statistic", "truth"), [(np.mean, 1.0), (stats.iqm, None)])
 def test_bootstrap_covers_the_truth_as_often_as_it_says(statistic, truth):
     generator = np.random.default_rng(0)

@@ -159,6 +159,7 @@ def test_shuffling_permutes_the_draws_that_count():
     assert mixed[0, :6].tolist() != (mixed[1, :6] - 10).tolist()
 
 
+@pytest.mark.slow
 def test_held_rows_never_train():
     once = dataclasses.replace(SMALL, most_epochs=1)
     parts = split_of(settings=once)
@@ -269,6 +270,7 @@ def test_fewer_rows_than_a_batch(num_rows):
     assert ensemble.opt[0].count == report.epochs
 
 
+@pytest.mark.slow
 def test_a_ring_smaller_than_a_batch():
     assert SCALED.batch > CAPACITY
     ensemble, report = run(settings=SCALED)

@@ -11,6 +11,7 @@ from narl.deep.settings import make_settings
 from narl.deep.termination import never
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algo", ["narl", "sac"])
 def test_estimate_equals_the_arrays(algo):
     settings = make_settings(

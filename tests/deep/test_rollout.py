@@ -97,6 +97,7 @@ def test_next_state_of_a_step_is_the_state_of_the_following_one():
     assert not batch.done.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("num_rollouts", "chunk"), [(20, 20), (10, 4)])
 def test_chunks_do_not_change_how_many_there_are(num_rollouts, chunk):
     batch, sums = roll(FORK, real_states(0), 3, num_rollouts, chunk)

@@ -41,8 +41,11 @@ REST: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 VARIANTS = QUICK | REST
-LABELS = [*QUICK, *(pytest.param(label, marks=pytest.mark.slow) for label in REST)]
-"""For `parametrize`: the rest is slow."""
+LATER = {*REST, "opsrl", "rlsvi", "ucrl2-tabularl", "narl-ucrl dirichlet"}
+LABELS = [
+    pytest.param(label, marks=pytest.mark.slow if label in LATER else ()) for label in VARIANTS
+]
+"""For `parametrize`: some are slow, as compiling each takes a second or two."""
 
 NUM_EPISODES = 50
 SEEDS = (0, 1)

@@ -427,6 +427,7 @@ def test_different_seeds_differ(eight):
     assert len(np.unique(np.concatenate([eight.value, large.value]), axis=0)) == 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [5, 23])
 def test_chunks_do_not_matter(eight, chunk, monkeypatch):
     monkeypatch.setattr(RUN, "CHUNK", chunk)
@@ -443,6 +444,7 @@ def test_fewer_episodes_are_the_beginning_of_more(eight, monkeypatch):
         np.testing.assert_array_equal(getattr(short, name), getattr(eight, name)[:, :10])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "label",
     [
@@ -645,6 +647,7 @@ def test_a_run_that_solves_nothing_goes_to_its_end(monkeypatch, briefly):
     assert trace.solved_episode == [None, None]
 
 
+@pytest.mark.slow
 def test_the_stochastic_version_has_bsuites_other_rule(monkeypatch, briefly):
     monkeypatch.setattr(RUN, "CHUNK", 30)
     mdp = deep_sea(4, stochastic=True)

@@ -26,7 +26,7 @@ SURE = 1e3
 
 
 class Ending(NamedTuple):
-    """A classifier of the state that was reached: does the episode terminate there?"""
+    """A classifier of (obs, action, next_obs): does the episode terminate there?"""
 
     network: Network
     opt: optax.OptState
@@ -35,20 +35,27 @@ class Ending(NamedTuple):
     """½ log(terminal rows / other rows), −∞ while none has been seen."""
 
 
-def init_ending(key: PRNGKeyArray, obs_dim: int) -> Ending:
+def init_ending(key: PRNGKeyArray, obs_dim: int, action_dim: int) -> Ending:
     """A classifier that says "never"."""
-    network = init_network(key, (obs_dim, *HIDDEN, 1))
-    scale = Scale(jnp.zeros(obs_dim), jnp.ones(obs_dim))
+    num_inputs = 2 * obs_dim + action_dim
+    network = init_network(key, (num_inputs, *HIDDEN, 1))
+    scale = Scale(jnp.zeros(num_inputs), jnp.ones(num_inputs))
     return Ending(network, optax.adam(LEARNING_RATE).init(network), scale, jnp.float32(-jnp.inf))
 
 
-def _logits(network: Network, scale: Scale, obs: Float[Array, "B D"]) -> Float[Array, " B"]:
-    return apply_network(network, (obs - scale.mean) / scale.std)[..., 0]
+def _logits(network: Network, scale: Scale, inputs: Float[Array, "B I"]) -> Float[Array, " B"]:
+    return apply_network(network, (inputs - scale.mean) / scale.std)[..., 0]
 
 
-def ends(ending: Ending, next_obs: Float[Array, "B D"]) -> Bool[Array, " B"]:
-    """Whether an episode that comes here terminates, or the state is no longer finite."""
-    likely = _logits(ending.network, ending.scale, next_obs) + ending.offset > 0.0
+def ends(
+    ending: Ending,
+    obs: Float[Array, "B D"],
+    action: Float[Array, "B A"],
+    next_obs: Float[Array, "B D"],
+) -> Bool[Array, " B"]:
+    """Whether the episode terminates with this step, or the state is no longer finite."""
+    inputs = jnp.concatenate([obs, action, next_obs], axis=-1)
+    likely = _logits(ending.network, ending.scale, inputs) + ending.offset > 0.0
     return likely | ~jnp.isfinite(next_obs).all(-1)
 
 
@@ -66,12 +73,13 @@ def fit_ending(
     all of it overlooks a tenth of the ends.
     """
     batch = unpack(rows, obs_dim)
+    inputs = jnp.concatenate([batch.obs, batch.action, batch.next_obs], axis=-1)
     present = jnp.arange(rows.shape[0]) < num_rows
     terminal = present & (batch.done > 0.5)
     num_terminal = terminal.sum()
     # Terminal rows first, then the others that are there, then the empty ones.
     order = jnp.argsort(jnp.where(terminal, 0, jnp.where(present, 1, 2)))
-    scale = fit_scale(batch.next_obs, present)
+    scale = fit_scale(inputs, present)
     opt = optax.adam(LEARNING_RATE)
     half = BATCH // 2
 
@@ -84,7 +92,7 @@ def fit_ending(
         key_yes, key_no = jax.random.split(key)
         yes = jax.random.randint(key_yes, (half,), 0, jnp.maximum(num_terminal, 1))
         no = jax.random.randint(key_no, (half,), jnp.minimum(num_terminal, num_rows - 1), num_rows)
-        x = batch.next_obs[order[jnp.concatenate([yes, no])]]
+        x = inputs[order[jnp.concatenate([yes, no])]]
         change, state = opt.update(jax.grad(loss)(network, x), state)
         return (optax.apply_updates(network, change), state), None
 

@@ -92,9 +92,7 @@ class Programs:
             lane=lane,
             sac=init_sac(key_sac, *dims, settings.sac(self.action_dim)),
             ensemble=init_ensemble(key_model, *dims, settings.model()) if modelled else None,
-            ending=init_ending(key_ending, self.obs_dim)
-            if modelled and self._learns_ending
-            else None,
+            ending=init_ending(key_ending, *dims) if modelled and self._learns_ending else None,
             real=make_replay(settings.real_capacity, *dims),
             model=make_replay(settings.model_capacity, *dims),
             obs=obs,
@@ -211,7 +209,7 @@ class Programs:
 
         def learned(obs: Array, action: Array, next_obs: Array) -> Array:
             assert ending is not None
-            return ends(ending, next_obs)
+            return ends(ending, obs, action, next_obs)
 
         settings = self.settings
         return Dream(
