@@ -206,6 +206,7 @@ def test_charts_say_what_they_show():
     assert "standard deviation over 10 seeds" in charts["fig3a"].caption
 
 
+@pytest.mark.slow
 def test_the_report_shows_it(tmp_path):
     found = fig3a.analyse("paper", ten([1750] * 10, [None] * 10))
     kept = outcomes.load(outcomes.save(found, tmp_path))

@@ -156,6 +156,7 @@ def test_markdown_lists_every_entry_and_says_why_some_have_no_code():
         assert entry.reason in page
 
 
+@pytest.mark.slow
 def test_the_module_as_a_program_writes_the_same_page(tmp_path):
     page = tmp_path / "map.md"
     subprocess.run(

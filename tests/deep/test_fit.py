@@ -212,6 +212,7 @@ def python_fit(settings, key=KEY):
     return best, best_error, best_epoch, errors
 
 
+@pytest.mark.slow
 def test_every_member_keeps_its_best_epoch_and_the_training_stops():
     settings = dataclasses.replace(SMALL, learning_rate=0.05, patience=2, most_epochs=60)
     ensemble, report = run(settings=settings)

@@ -50,6 +50,7 @@ def test_gamma_itself_serves_shapes_from_one_on():
         assert_gamma(column, shape)
 
 
+@pytest.mark.slow
 def test_the_smallest_uniform_makes_no_outlier_of_an_exponential(monkeypatch):
     """Uniforms are multiples of 2^-23; the 0 among them must not become -log(1e-38) = 87."""
     lowest = []
@@ -113,6 +114,7 @@ def draw(key, counts, problem, alpha0, members):
     return sample_dynamics(key, counts, problem, alpha0, members)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "alpha0",
     [1.0, slow(0.4), slow(2.5)],
