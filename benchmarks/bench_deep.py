@@ -108,6 +108,19 @@ def time_training(steps: int = 750) -> dict[str, float]:
     return {"steps_per_second": (training.books.step - first) / passed, **spent}
 
 
+def show_training() -> dict[str, float]:
+    """A whole training, in steps per second."""
+    training = time_training()
+    parts = ", ".join(
+        f"{name} {value:.1f} s" for name, value in training.items() if name != "steps_per_second"
+    )
+    console.print(
+        "InvertedPendulum, 1 seed, 10 updates per step: "
+        f"{training['steps_per_second']:.1f} steps/s ({parts})"
+    )
+    return training
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sb3-python", required=True)
@@ -158,15 +171,7 @@ def main() -> None:
     console.print(
         f"compile: {ours[1]['compile']:.1f} s with 1 seed, {ours[10]['compile']:.1f} s with 10"
     )
-    training = time_training()
-    results["training"] = training
-    parts = ", ".join(
-        f"{name} {value:.1f} s" for name, value in training.items() if name != "steps_per_second"
-    )
-    console.print(
-        "InvertedPendulum, 1 seed, 10 updates per step: "
-        f"{training['steps_per_second']:.1f} steps/s ({parts})"
-    )
+    results["training"] = show_training()
     if given.json:
         given.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 

@@ -369,6 +369,7 @@ for n in range(15):
 """
 
 
+@pytest.mark.slow
 def test_processes_that_save_the_same_run_at_once_all_succeed(tmp_path):
     start = str(time.time() + 1.0)
     programs = [_program(RACE, str(tmp_path), str(writer), start) for writer in range(3)]

@@ -139,6 +139,7 @@ def test_twins_are_two_networks_of_observation_and_action():
         np.testing.assert_allclose(both[i], apply_network(alone, x)[:, 0], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_first_weights():
     w = np.asarray(glorot(jax.random.key(0), 300, 100))
     assert np.abs(w).max() <= math.sqrt(6 / 400)

@@ -403,6 +403,7 @@ def q_history(num_episodes, **options):
     return state, np.asarray(q)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["gaussian", slow("fake-reward")])
 def test_the_running_minimum_never_rises(noise):
     state, q = q_history(60, noise=noise)

@@ -572,6 +572,7 @@ def assert_runs(label: str, sizes: tuple[int, int, int]) -> None:
     assert gap_total == 0 if num_actions == 1 else gap_total > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", ["narl-ucrl", "narl-ucrl bootstrap"])
 def test_the_smallest_problem(label):
     assert_runs(label, (1, 1, 1))

@@ -196,6 +196,7 @@ def test_a_damaged_run_is_run_again(item, tmp_path):
     assert again.arrays()["regret"].shape == (3, 6)
 
 
+@pytest.mark.slow
 def test_deep_sea_keeps_which_episodes_were_bad(tmp_path):
     kept, _ = execute(study("greedy", env="deep-sea", size=4, episodes=5), tmp_path)
     trace = run("greedy", deep_sea(4), 5)
