@@ -265,6 +265,5 @@ def test_what_does_not_go_together():
 
 
 def test_the_smallest_settings_are_valid():
-    check_settings(
-        dataclasses.replace(Settings(env="any"), steps=1, initial_steps=1, learn_after=1)
-    )
+    smallest = dataclasses.replace(Settings(env="any"), steps=1, initial_steps=1, learn_after=1)
+    assert check_settings(smallest) is None

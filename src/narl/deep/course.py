@@ -20,7 +20,7 @@ import numpy as np
 
 from narl import __version__, store
 from narl.deep.checkpoint import flatten_tree, hold, load_checkpoint, save_checkpoint
-from narl.deep.envs import HostEnv, MakeEnv, open_env
+from narl.deep.envs import MakeEnv
 from narl.deep.journal import NAME as JOURNAL
 from narl.deep.journal import Journal
 from narl.deep.policy import Interface, interface_of
@@ -28,7 +28,7 @@ from narl.deep.resume import capture, reinstate
 from narl.deep.rollout import Ends
 from narl.deep.settings import Settings
 from narl.deep.tasks import find_task
-from narl.deep.train import Fault, LaneSpec, Training, choose_ends
+from narl.deep.train import Fault, LaneSpec, Training, choose_ends, open_course
 from narl.deep.unfinished import CHECKPOINTS, COURSE, PART, record_course
 from narl.errors import InputError
 from narl.provenance import version_of
@@ -88,21 +88,6 @@ def course_from(config: dict[str, Any]) -> Course:
         return Course(settings, tuple(config["seeds"]), config["until_solved"])
     except (KeyError, TypeError) as error:
         raise InputError(f"run: its configuration is not one of this version ({error})") from None
-
-
-def open_course(
-    settings: Settings, seed: int, render_mode: str | None = None, make_env: MakeEnv | None = None
-) -> HostEnv:
-    """An environment like those of the training."""
-    task = find_task(settings.env) if make_env is None else None
-    return open_env(
-        settings.env if make_env is None else make_env,
-        seed,
-        task.env_kwargs if task else {},
-        render_mode,
-        scaling=settings.obs_scaling,
-        obs_keep=task.obs_keep if task else None,
-    )
 
 
 def check_course(

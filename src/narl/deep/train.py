@@ -70,10 +70,8 @@ class Training:
         runner: Callable[[int], Lanes] = make_lanes,
     ) -> None:
         self.settings, self.specs = settings, tuple(lanes)
-        self._make_env = settings.env if make_env is None else make_env
+        self._make_env = make_env
         task = find_task(settings.env) if make_env is None else None
-        self._env_kwargs = dict(task.env_kwargs) if task else {}
-        self._obs_keep = task.obs_keep if task else None
         self.envs = [self.open(spec.seed) for spec in self.specs]
         self.judges = [self.open(spec.seed) for spec in self.specs]
         """Environments of the evaluations."""
@@ -96,14 +94,7 @@ class Training:
 
     def open(self, seed: int, render_mode: str | None = None) -> HostEnv:
         """An environment like those of the training."""
-        return open_env(
-            self._make_env,
-            seed,
-            self._env_kwargs,
-            render_mode,
-            scaling=self.settings.obs_scaling,
-            obs_keep=self._obs_keep,
-        )
+        return open_course(self.settings, seed, render_mode, self._make_env)
 
     def _lift(self, runner: Lanes) -> None:
         lift, programs = runner.lift, self.programs
@@ -290,6 +281,21 @@ class Training:
         for env in (*self.envs, *self.judges):
             env.close()
         self.runner.close()
+
+
+def open_course(
+    settings: Settings, seed: int, render_mode: str | None = None, make_env: MakeEnv | None = None
+) -> HostEnv:
+    """An environment like those of the training."""
+    task = find_task(settings.env) if make_env is None else None
+    return open_env(
+        settings.env if make_env is None else make_env,
+        seed,
+        task.env_kwargs if task else {},
+        render_mode,
+        scaling=settings.obs_scaling,
+        obs_keep=task.obs_keep if task else None,
+    )
 
 
 def choose_ends(
