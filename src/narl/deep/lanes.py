@@ -7,6 +7,7 @@ the program of a single lane, so that it gives the same bits alone or among othe
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -124,7 +125,7 @@ class CoreLanes(_Runner):
 
     def lift(self, program: Program) -> Lifted:
         # Where every core has a lane of its own, threads inside a product only get in the way.
-        options = {"xla_cpu_multi_thread_eigen": self._num_threads == 1}
+        options = {"xla_cpu_multi_thread_eigen": self._num_threads == 1, **_without_copies()}
         jitted = jax.jit(self._counted(program), donate_argnums=0, compiler_options=options)
         return _OnCores(self, _Compiled(self, jitted))
 
@@ -192,6 +193,20 @@ class _OnCores:
             return new, jax.tree.map(np.asarray, result)
 
         return self._lanes.run(one)
+
+
+@functools.cache
+def _without_copies() -> dict[str, bool]:
+    """XLA's option that spares the loop of updates a copy of every weight (6 % of its time).
+
+    Options of the compiler come and go with its versions: empty where this one is not known.
+    """
+    options = {"xla_cpu_copy_insertion_use_region_analysis": True}
+    try:
+        jax.jit(lambda x: x, compiler_options=options).lower(jnp.float32(0.0)).compile()
+    except jax.errors.JaxRuntimeError:
+        return {}
+    return options
 
 
 def _shape(x: Any) -> jax.ShapeDtypeStruct:
