@@ -46,7 +46,11 @@ def time_ours(num_seeds: int) -> dict[str, float]:
     )
     programs = Programs(settings, OBS_DIM, ACTION_DIM, None, 1000)
     lanes = make_lanes(num_seeds)
-    own = Lane(np.zeros(num_seeds, np.int32), np.full(num_seeds, np.inf, np.float32))
+    own = Lane(
+        np.zeros(num_seeds, np.int32),
+        np.full(num_seeds, np.inf, np.float32),
+        np.ones(num_seeds, np.int32),
+    )
     seeds = np.arange(num_seeds, dtype=np.uint32)
     state = lanes.start(programs.begin, seeds, own, np.zeros((num_seeds, OBS_DIM), np.float32))
     learner = lanes.export(state)

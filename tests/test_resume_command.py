@@ -228,7 +228,9 @@ def test_an_environment_that_raises_in_another_process(tmp_path, programs):  # n
     given = ["train", "toy_worlds:Always-v0", *options(), "--json"]
     status, out, lines = Process(tmp_path, programs, *given).end()
     assert (status, out) == (1, "")
-    assert lines[-1].startswith("narl: Always-v0: step 150: OSError: the simulator; the checkpoint")
+    assert lines[-1].startswith(
+        "narl: Always-v0 (seed 0, training): step 150: OSError: the simulator; the checkpoint"
+    )
     (left,) = list_unfinished(tmp_path / "runs")
     assert left.step == 100
 

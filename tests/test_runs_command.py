@@ -27,7 +27,7 @@ def made(tmp_path_factory, cache) -> tuple[Path, list[str]]:  # noqa: F811
     """A tabular run, a finished training and an unfinished one of another discount."""
     root = tmp_path_factory.mktemp("made")
     tabular = store.save(root, TABULAR, {"episodes": 7}, {})
-    done, _ = train(course(steps=100, solved_return=-1e6), root)
+    done, _ = train(course(steps=100, initial_steps=50, solved_return=-1e6), root)
     with pytest.raises(Stopped):
         train(course(discount=0.9), root, on_epoch=lambda row: row["step"] < 200)
     return root, [tabular.id, done.id, f"{course(discount=0.9).id}{PART}"]
@@ -132,7 +132,7 @@ def test_a_finished_and_an_unfinished_one_of_the_same_id_are_told_apart(call, ke
     done = kept[1]
     with pytest.raises(Stopped):
         train(
-            course(steps=100, solved_return=-1e6),
+            course(steps=100, initial_steps=50, solved_return=-1e6),
             Path("runs"),
             fresh=True,
             should_stop=lambda: True,

@@ -58,6 +58,7 @@ def test_it_prints_one_json_object_and_finds_its_run_again(call, tmp_path):  # n
     result = json.loads(first.out)
     assert set(result) == {
         *("algo", "env", "seeds", "solved_step", "final_return", "steps", "policy_steps"),
+        *("confirmed_step", "lanes"),
         *("updates", "episodes", "seconds", "run", "path", "found", "resumed_from"),
     }
     assert (result["algo"], result["env"], result["seeds"]) == ("sac", ENV, [0, 1])
@@ -65,7 +66,7 @@ def test_it_prints_one_json_object_and_finds_its_run_again(call, tmp_path):  # n
     assert result["solved_step"] == [None, None]
     assert all(isinstance(final, float) for final in result["final_return"])
     assert set(result["seconds"]) == {
-        *("compile", "env", "model", "rollout", "sac", "eval", "total"),
+        *("compile", "env", "model", "rollout", "sac", "eval", "checkpoint", "total"),
     }
     assert (result["found"], result["resumed_from"]) == (False, None)
     assert result["run"] == course(seeds=(0, 1)).id
@@ -166,9 +167,9 @@ def test_a_fault_is_one_line_and_the_checkpoint_is_kept(call, tmp_path, monkeypa
     assert (said.status, said.out) == (1, "")
     id_ = course(env).id
     assert said.err.splitlines()[-1] == (
-        "narl: Broken-v0: step 150: OSError: the simulator; the checkpoint of step 100 is kept in "
-        f"{Path('runs') / id_}.part, `narl resume {id_}` tries again from there "
-        "(--debug shows where)"
+        "narl: Broken-v0 (seed 0, training): step 150: OSError: the simulator; the checkpoint of "
+        f"step 100 is kept in {Path('runs') / id_}.part, `narl resume {id_}` tries again from "
+        "there (--debug shows where)"
     )
     assert (tmp_path / "runs" / f"{id_}.part" / "checkpoints" / "step-000000100").is_dir()
     monkeypatch.setitem(toy_worlds.FAULTS, "at", 10**9)
@@ -181,12 +182,12 @@ def test_a_fault_is_one_line_and_the_checkpoint_is_kept(call, tmp_path, monkeypa
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("cache")
-def test_where_episodes_are_cut_it_is_said(call):  # noqa: F811
+def test_where_episodes_are_repeated_it_is_said(call):  # noqa: F811
     said = call("train", "toy_worlds:Closed-v0", *options(), "--json")
     assert said.status == 0
     assert said.err.splitlines()[0] == (
         "Closed-v0: its attribute 'handle' is a toy_worlds.Handle; "
-        "its episodes are cut at checkpoints"
+        "when it is resumed, the episode is repeated up to there"
     )
 
 
@@ -198,6 +199,36 @@ def test_two_processes_do_not_train_the_same(call, tmp_path):  # noqa: F811
     assert said.status == 2
     assert f"narl: run folder: process {os.getpid()} is training into" in said.err
     assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("RESOURCE_EXHAUSTED: 7 GB")])
+def test_without_memory_it_says_what_needs_less(call, monkeypatch, error):  # noqa: F811
+    def train_nothing(*given, **how):
+        raise error
+
+    monkeypatch.setattr("narl.deep.course.train", train_nothing)
+    said = call("train", ENV, *options())
+    assert said.status == 1
+    assert said.err == (
+        "narl: out of memory; take fewer seeds, a smaller --rollout-batch, --retain-epochs or "
+        "--buffer (--debug shows where)\n"
+    )
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_written(
+    call,  # noqa: F811
+    monkeypatch,
+    tmp_path,
+):
+    monkeypatch.setattr("narl.deep.memory.available_memory", lambda: 10**9)
+    said = call("train", "Humanoid-v5", "--seeds", "0:3")
+    assert said.status == 2
+    assert said.err.startswith("narl: memory: 3 seeds need 1")
+    assert said.err.endswith(
+        " GB and 1.0 GB are available; take fewer seeds, or a smaller rollout-batch, "
+        "retain-epochs or buffer\n"
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- wrong input: one line, exit 2, nothing written, nothing compiled -------------------------
@@ -218,7 +249,16 @@ WRONG = {
     "Hopper-v5 --steps 0": "--steps: 0 is too small; the nearest valid value is 1",
     "Hopper-v5 --steps 1e6": "--steps: '1e6' is wrong; it must be a whole number",
     "Hopper-v5 --steps 99999999999": "--steps: 99999999999 is too large; the nearest valid value",
-    "Hopper-v5 --steps 100": "--initial-steps: 5000 is too large; the nearest valid value is 100",
+    "Hopper-v5 --steps 100": "--steps: 100 is too small; 5000 random steps come first, so at least",
+    "Pendulum-v1 --steps 1000": "--steps: 1000 is too small; 1000 random steps come first, so at "
+    "least 1001, or give a smaller initial-steps",
+    "Pendulum-v1 --initial-steps 10000": "--initial-steps: 10000 is too large; the nearest valid "
+    "value is 9999, for there are 10000 steps in all",
+    "Hopper-v5 --total-timesteps 9000": "--total-timesteps: unknown option; the steps are given "
+    "with --steps",
+    "Hopper-v5 --total_timesteps=9000": "--total-timesteps: unknown option; the steps are given",
+    "Hopper-v5 --video x.mp4": "--video: unknown option; train first; `narl eval RUN --video F.mp4`"
+    " then makes one",
     "Hopper-v5 --learn-after 7": "--learn-after: 7 is too small; the nearest valid value is 5000",
     "Hopper-v5 --seeds 5:1": "--seeds: '5:1' is empty",
     "Hopper-v5 --hidden 256,": "--hidden: '256,' is wrong; it must be whole numbers with commas",

@@ -39,7 +39,8 @@ rivals, exact regret and what it is made of.
   narl eval RUN            episodes of a trained policy, and a video of it
   narl resume RUN          continue a training that was stopped
   narl reproduce ID...     an experiment of the paper, with its claims:
-                           fig1a fig1b fig1c table1 ablation fig3a, or all
+                           fig1a fig1b fig1c table1 ablation fig3a table2,
+                           or all
   narl report              charts, tables and claims in one offline HTML file
   narl runs                the runs that are kept: list, show, remove
   narl paper               which code implements which equation
@@ -84,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         status = WRONG_INPUT if isinstance(error, InputError) else FAILED
         hint = "" if debug or status == WRONG_INPUT else " (--debug shows where)"
-        _say(f"{_line(error)}{hint}")
+        _say(f"{_line(error, given)}{hint}")
     _drop_what_cannot_be_printed()
     return status
 
@@ -166,13 +167,17 @@ def _interrupted(interrupt: KeyboardInterrupt) -> int:
     return INTERRUPTED
 
 
-def _line(error: Exception) -> str:
-    """What went wrong, in one line."""
+def _line(error: Exception, given: Sequence[str] = ()) -> str:
+    """What went wrong, in one line, when this was asked for."""
     text = " ".join(str(error).split())
     if isinstance(error, InputError | Failure):
         return text
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
-        return "out of memory; take fewer seeds, fewer members or a smaller environment"
+        if given[:1] in (["train"], ["resume"]):
+            smaller = "a smaller --rollout-batch, --retain-epochs or --buffer"
+        else:
+            smaller = "fewer members or a smaller environment"
+        return f"out of memory; take fewer seeds, {smaller}"
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}"

@@ -208,8 +208,6 @@ ENTRIES: tuple[Entry, ...] = (
         "Steps to solve InvertedPendulum for M × ε_M",
         "Table 2, §6.2 L498–522",
         "deep",
-        code=False,
-        reason=NOT_RUN,
     ),
     Entry("assumption:2", "Rewards r_tilde clipped to [0, 1]", "Assumption 2, App. A L542"),
     Entry(

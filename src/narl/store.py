@@ -134,6 +134,14 @@ def save(
     return _open(final)
 
 
+def adopt(run: Run, root: Path | str, replace: bool = False) -> Run:
+    """Moves a run that was saved under another root of the same disk."""
+    final = Path(root) / run.id
+    _publish(run.path, final, replace)
+    flush_folder(final.parent)
+    return _open(final)
+
+
 def save_at(
     path: Path | str,
     config: Mapping[str, Any],

@@ -6,8 +6,10 @@ import os
 import signal
 import threading
 import warnings
+from pathlib import Path
 
 import gymnasium
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -216,8 +218,14 @@ def test_learning_goes_on_with_its_data():
     assert [row["step"] for row in agent.history] == [100, 150, 200, 250]
     now = agent._training.export().real
     np.testing.assert_array_equal(now.rows[:, :150], real.rows)
-    assert (now.rows.shape[1], int(now.size[0])) == (250, 250)
-    assert np.abs(now.rows[:, 150:]).sum(axis=-1).min() > 0
+    # Room for twice the steps, a power of two: going on is compiled once more, not every time.
+    assert (now.rows.shape[1], int(now.size[0])) == (512, 250)
+    assert np.abs(now.rows[:, 150:250]).sum(axis=-1).min() > 0
+    training, traces = agent._training, agent._training.runner.num_traces
+    agent.learn(100)
+    assert agent._training is training
+    assert training.runner.num_traces == traces
+    assert [row["step"] for row in agent.history] == [100, 150, 200, 250, 300, 350]
 
 
 @pytest.mark.slow
@@ -247,9 +255,93 @@ def test_a_wrong_number_of_steps_is_one_line(steps):
         sac().learn(steps)
 
 
-def test_too_few_steps_for_the_random_ones_are_refused():
-    with pytest.raises(InputError, match=r"initial_steps: 100 is too large; .* is 50"):
-        sac().learn(50)
+def strip(history):
+    """What does not depend on the clock."""
+    return [{k: v for k, v in row.items() if k != "seconds"} for row in history]
+
+
+def test_calls_add_up_even_within_the_random_steps():
+    agent = sac().learn(50)
+    assert (agent.num_steps, agent.history[-1]["updates"]) == (50, [0])
+    training = agent._training
+    np.testing.assert_array_equal(agent.predict(MANY)[0], sac().predict(MANY)[0])
+    agent.learn(50).learn(total_timesteps=100)
+    assert agent._training is training  # compiled once
+    whole = sac().learn(200)
+    assert agent.predict(MANY)[0].tobytes() == whole.predict(MANY)[0].tobytes()
+    assert [row["step"] for row in agent.history] == [50, 100, 200]
+    assert strip(agent.history[-1:]) == strip(whole.history[-1:])
+
+
+@pytest.mark.slow
+def test_with_models_it_does_not_matter_where_a_call_ends():
+    """Models are due at 100, the end of the random steps, and at 150: none is left out."""
+    given = short("narl")
+    del given["steps"]
+    agent, other = narl.NARL(ENV, **given), narl.NARL(ENV, **given)
+    agent.learn(100).learn(50).learn(50)
+    other.learn(60).learn(140)
+    assert [row["step"] for row in agent.history] == [100, 150, 200]
+    assert [row["step"] for row in other.history] == [60, 100, 200]
+    assert agent.predict(MANY)[0].tobytes() == other.predict(MANY)[0].tobytes()
+    assert agent.history[-1]["eval_return"] == other.history[-1]["eval_return"]
+
+
+def test_a_call_that_ends_where_a_model_is_due_is_saved_without_it_and_goes_on(tmp_path):
+    given = short("narl")
+    del given["steps"]
+    agent = narl.NARL(ENV, **given).learn(100)
+    agent.save(tmp_path / "kept", data=True)
+    again = load(tmp_path / "kept").learn(50)
+    agent.learn(50)
+    assert agent.history[-1]["model_epochs"][0] > 0
+    assert strip(again.history) == strip(agent.history)
+
+
+def test_every_column_is_explained(learned):
+    page = Path(__file__).parents[2].joinpath("docs", "metrics.md").read_text(encoding="utf-8")
+    section = page.partition("## Training: per epoch")[2].partition("\n## ")[0]
+    given = short("narl", solved_return=-1e6)
+    del given["steps"]
+    modelled = narl.NARL(ENV, **given).learn(200)
+    for row in (learned.history[-1], modelled.history[-1]):
+        names = {*row, *row["seconds"]}
+        assert {name for name in names if f"`{name}`" not in section} == set()
+
+
+def test_steps_have_two_names_and_one_value():
+    with pytest.raises(InputError, match="total_timesteps: it is another name of total_steps"):
+        sac().learn(100, total_timesteps=100)
+    with pytest.raises(InputError, match=r"total_steps: 0 is wrong; it must be a whole number"):
+        sac().learn(total_timesteps=0)
+
+
+def test_compiled_programs_are_kept_unless_the_user_keeps_them_elsewhere(monkeypatch):
+    """The cache of these tests stands for the user's own."""
+    asked = []
+    monkeypatch.setattr("narl.deep.agent.enable_cache", lambda: asked.append(True))
+    sac().learn(50)
+    assert asked == []
+    name = "jax_compilation_cache_dir"
+    folder = getattr(jax.config, name)
+    jax.config.update(name, None)
+    try:
+        agent = sac().learn(50)
+        agent.learn(10)
+        assert asked == [True]
+    finally:
+        jax.config.update(name, folder)
+
+
+def test_what_does_not_fit_into_memory_is_refused_and_the_agent_stays(monkeypatch):
+    agent = sac().learn(150)
+    action = agent.predict(OBS)[0]
+    monkeypatch.setattr("narl.deep.memory.available_memory", lambda: 1000)
+    with pytest.raises(InputError, match=r"memory: it needs .* MB and 0\.0 MB are available; take"):
+        agent.learn(100)
+    assert agent.predict(OBS)[0] == action
+    monkeypatch.undo()
+    assert agent.learn(100).num_steps == 250
 
 
 def test_progress_is_a_line_per_epoch_without_a_terminal(capsys):
@@ -309,7 +401,7 @@ def test_it_learns_in_a_thread_too():
 def test_after_a_fault_the_last_policy_stays(monkeypatch):
     monkeypatch.setitem(toy_worlds.FAULTS, "at", 150)
     agent = sac("toy_worlds:Broken-v0")
-    with pytest.raises(EnvironmentFault, match="Broken-v0: step 150: reward is nan"):
+    with pytest.raises(EnvironmentFault, match=r"Broken-v0.*: step 150: reward is nan"):
         agent.learn(300)
     assert len(agent.history) == 1
     assert agent.predict(OBS)[0].shape == (1,)
@@ -331,20 +423,28 @@ def test_a_closed_agent_still_acts_and_is_saved_whole(tmp_path):
 # --- environments and terminations of one's own -----------------------------------------------
 
 
+class Lasting(toy_worlds.Toy):
+    """Must not be closed by others."""
+
+    def close(self):
+        self.closed = True
+
+
 def test_an_instance_is_trained_in_and_evaluated_in_a_copy():
-    env = gymnasium.wrappers.TimeLimit(toy_worlds.Toy(), 30)
+    env = gymnasium.wrappers.TimeLimit(Lasting(), 30)
     agent = sac(env).learn(150)
     assert agent._training.envs[0].env is env
     assert agent._training.judges[0].env is not env
     assert agent._training.judges[0].env.unwrapped is not env.unwrapped
-    assert agent.settings.env == "Toy"
+    assert agent.settings.env == "Lasting"
     by_name = sac(lambda: gymnasium.wrappers.TimeLimit(toy_worlds.Toy(), 30)).learn(150)
     np.testing.assert_array_equal(agent.predict(MANY)[0], by_name.predict(MANY)[0])
     assert agent.evaluate(2).returns == by_name.evaluate(2).returns
     agent.learn(50)
     assert agent._training.envs[0].env is env
     agent.close()
-    env.step(env.action_space.sample())  # it was not closed
+    assert not hasattr(env.unwrapped, "closed")
+    env.step(env.action_space.sample())
 
 
 def test_one_instance_serves_one_seed():
@@ -559,8 +659,7 @@ def test_with_its_data_a_loaded_agent_learns_on_as_if_it_had_stayed(tmp_path):
     again = load(tmp_path / "kept").learn(100)
     agent.learn(100)
     np.testing.assert_array_equal(again.predict(MANY)[0], agent.predict(MANY)[0])
-    strip = [{k: v for k, v in row.items() if k != "seconds"} for row in again.history]
-    assert strip == [{k: v for k, v in row.items() if k != "seconds"} for row in agent.history]
+    assert strip(again.history) == strip(agent.history)
     with pytest.raises(InputError, match="learn: no data were saved; save with data=True, or make"):
         load(agent.save(tmp_path / "other")).learn(100)
     with pytest.raises(InputError, match="data: there is none; it comes with learning"):

@@ -1,5 +1,6 @@
 """Checkpoints come back bit for bit, or not at all."""
 
+import contextlib
 import dataclasses
 import json
 import logging
@@ -9,6 +10,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 import zipfile
 from pathlib import Path
 from typing import NamedTuple
@@ -19,8 +22,9 @@ import numpy as np
 import pytest
 
 from narl.deep import checkpoint
-from narl.deep.checkpoint import flatten_tree, hold, load_checkpoint, save_checkpoint
-from narl.deep.checkpoint import unflatten_tree as unflatten
+from narl.deep.checkpoint import Checkpoints, hold, load_checkpoint, save_checkpoint
+from narl.deep.resume import flatten_tree
+from narl.deep.resume import unflatten_tree as unflatten
 from narl.errors import InputError
 from narl.files import as_json, digest
 
@@ -541,3 +545,183 @@ def test_trees_that_cannot_be_kept_are_refused(tree, line):
     with pytest.raises(InputError) as raised:
         flatten_tree(tree)
     assert line in str(raised.value)
+
+
+# --- large arrays and the background ----------------------------------------------------------
+
+
+@pytest.fixture
+def small_limits(monkeypatch):
+    """Arrays of 400 bytes are large, checkpoints of 1000 are written in the background."""
+    monkeypatch.setattr(checkpoint, "LARGE", 400)
+    monkeypatch.setattr(checkpoint, "BACKGROUND", 1000)
+
+
+def large_state(step: int) -> dict[str, np.ndarray]:
+    return state(step) | {f"rows.{i}": np.full((i + 1, 100), step, np.float32) for i in range(3)}
+
+
+def test_large_arrays_have_files_of_their_own(tmp_path, small_limits):
+    path = save_checkpoint(tmp_path, 1, large_state(1), NOTES)
+    files = ["arrays-1.npz", "arrays-2.npz", "arrays-3.npz", "arrays-4.npz", "arrays.npz"]
+    assert names(path) == [*files, "manifest.json", "notes.json"]
+    loaded = load_checkpoint(tmp_path)
+    assert loaded.notes == NOTES
+    assert sorted(loaded.arrays) == sorted(large_state(1))
+    for name, array in large_state(1).items():
+        assert loaded.arrays[name].tobytes() == array.tobytes()
+    listed = json.loads((path / "manifest.json").read_text())["files"]
+    assert listed == {name: digest((path / name).read_bytes()) for name in [*files, "notes.json"]}
+
+
+@pytest.mark.parametrize("name", ["arrays.npz", "arrays-1.npz", "arrays-4.npz"])
+def test_damage_to_any_of_the_files_is_noticed(tmp_path, small_limits, name):
+    for step in (1, 2):
+        save_checkpoint(tmp_path, step, large_state(step), {})
+    file = tmp_path / "step-000000002" / name
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 4
+    file.write_bytes(content)
+    loaded = load_checkpoint(tmp_path)
+    assert loaded.step == 1
+    assert loaded.skipped == (f"step-000000002: {name} differs from its checksum",)
+    file.unlink()
+    assert load_checkpoint(tmp_path).skipped[0].startswith(f"step-000000002: {name} cannot be read")
+
+
+@pytest.mark.parametrize("name", ["../arrays.npz", "arrays-0.npz", "notes", "arrays-01.npz"])
+def test_a_manifest_that_names_other_files_is_not_believed(two, name):
+    manifest = two / "step-000000002" / "manifest.json"
+    content = json.loads(manifest.read_text())
+    content["files"][name] = content["files"]["arrays.npz"]
+    manifest.write_bytes(as_json(content))
+    assert load_checkpoint(two).skipped == ("step-000000002: manifest.json is damaged",)
+
+
+class Gate:
+    """Holds up whoever writes, until it is opened."""
+
+    def __init__(self, monkeypatch):
+        self.opened, self.reached = threading.Event(), threading.Event()
+        self.error: OSError | None = None
+        write = checkpoint._write_arrays
+
+        def waiting(*given):
+            self.reached.set()
+            assert self.opened.wait(20)
+            if self.error is not None:
+                raise self.error
+            return write(*given)
+
+        monkeypatch.setattr(checkpoint, "_write_arrays", waiting)
+
+
+@pytest.fixture
+def gate(monkeypatch):
+    return Gate(monkeypatch)
+
+
+def test_a_large_checkpoint_is_written_in_the_background(tmp_path, small_limits, gate):
+    with contextlib.closing(Checkpoints(tmp_path)) as kept:
+        kept.save(1, large_state(1), NOTES)
+        assert gate.reached.wait(20)
+        kept.check()  # nothing to say yet
+        assert (kept.last, kept.kept) == (1, 0)
+        assert not list(tmp_path.glob("step-*"))
+        threading.Timer(0.05, gate.opened.set).start()
+        kept.save(2, large_state(2), {})  # waits for the one before
+        assert (kept.last, kept.kept) == (2, 1)
+        kept.wait()
+        assert (kept.last, kept.kept) == (2, 2)
+        assert kept.seconds > 0.0
+    assert names(tmp_path) == ["step-000000001", "step-000000002"]
+    assert load_checkpoint(tmp_path).step == 2
+
+
+def test_a_small_one_is_there_when_save_returns(tmp_path, small_limits):
+    with contextlib.closing(Checkpoints(tmp_path)) as kept:
+        kept.save(1, {"a": np.arange(3)}, {})
+        assert kept.kept == 1
+        assert names(tmp_path) == ["step-000000001"]
+
+
+@pytest.mark.parametrize("when", ["check", "wait", "save"])
+def test_what_goes_wrong_in_the_background_is_raised(tmp_path, small_limits, gate, when):
+    gate.error = OSError(28, "No space left on device")
+    with contextlib.closing(Checkpoints(tmp_path)) as kept:
+        kept.save(1, large_state(1), {})
+        gate.opened.set()
+
+        def go_on():
+            if when == "save":
+                kept.save(2, large_state(2), {})
+            elif when == "wait":
+                kept.wait()
+            else:
+                for _ in range(2000):
+                    kept.check()
+                    time.sleep(0.01)
+
+        with pytest.raises(OSError, match="checkpoint step-000000001 was not saved: No space"):
+            go_on()
+        assert kept.kept == 0
+        gate.error = None
+        kept.save(3, large_state(3), {})
+    assert names(tmp_path) == ["step-000000003"]  # closing waited for it
+
+
+def test_closing_after_another_error_says_what_went_wrong_here(
+    tmp_path, small_limits, gate, caplog
+):
+    gate.error = OSError(28, "No space left on device")
+    gate.opened.set()
+
+    def fail():
+        with contextlib.closing(Checkpoints(tmp_path)) as kept:
+            kept.save(1, large_state(1), {})
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    (line,) = warnings_in(caplog)
+    assert "checkpoint step-000000001 was not saved: No space left on device" in line
+
+
+def test_what_this_process_wrote_or_loaded_is_not_read_again(two, monkeypatch):
+    read = []
+    original = checkpoint._read
+
+    def noted(path, verify_only=False):
+        read.append(path.name)
+        return original(path, verify_only)
+
+    monkeypatch.setattr(checkpoint, "_read", noted)
+    with contextlib.closing(Checkpoints(two)) as kept:
+        assert kept.load().step == 2
+        for step in (3, 4, 5):
+            kept.save(step, state(step), {})
+    assert read == ["step-000000002"]
+    assert names(two) == ["step-000000004", "step-000000005"]
+
+
+KILLED_BEHIND = """
+import os, pathlib, signal, sys
+import numpy as np
+from narl.deep import checkpoint
+
+checkpoint.BACKGROUND = 0
+kept = checkpoint.Checkpoints(pathlib.Path(sys.argv[1]))
+kept.load()
+checkpoint._write_npz = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
+kept.save(2, {"a": np.zeros(3)}, {})
+kept.wait()
+"""
+
+
+def test_kill_9_during_a_background_write_leaves_the_one_before(tmp_path):
+    save_checkpoint(tmp_path, 1, state(1), NOTES)
+    killed = program(KILLED_BEHIND, str(tmp_path))
+    _, errors = killed.communicate(timeout=60)
+    assert killed.returncode == -signal.SIGKILL, errors
+    loaded = load_checkpoint(tmp_path)
+    assert (loaded.step, loaded.skipped) == (1, ())

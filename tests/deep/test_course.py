@@ -1,5 +1,6 @@
 """Trainings that are kept: found again, stopped anywhere, continued to the last bit."""
 
+import contextlib
 import dataclasses
 import json
 import logging
@@ -7,12 +8,16 @@ import shutil
 
 import numpy as np
 import pytest
+from gymnasium.wrappers import TimeLimit
 
 import toy_worlds
 from narl import store
+from narl.deep import checkpoint
+from narl.deep import course as courses
 from narl.deep.checkpoint import hold
 from narl.deep.course import Stopped, course_from, train
 from narl.deep.envs import EnvironmentFault
+from narl.deep.resume import capture
 from narl.deep.train import Fault, Training
 from narl.deep.unfinished import list_unfinished, locate, open_unfinished
 from narl.errors import InputError
@@ -200,7 +205,7 @@ def test_a_callback_that_returns_false_stops_it(tmp_path):
 
 
 def test_after_the_last_epoch_there_is_nothing_to_stop(tmp_path):
-    run, _ = train(course(steps=100), tmp_path, on_epoch=lambda row: False)
+    run, _ = train(course(steps=100, initial_steps=50), tmp_path, on_epoch=lambda row: False)
     assert run.metrics["steps"] == 100
 
 
@@ -241,9 +246,9 @@ def test_checkpoints_may_be_rarer(tmp_path):
 @pytest.mark.parametrize(
     ("what", "line"),
     [
-        ("nan", r"Broken-v0: step 250: reward is nan"),
-        ("raise", r"Broken-v0: step 250: OSError: the simulator"),
-        ("shape", r"Broken-v0: step 250: observation has shape \(3,\), expected \(2,\)"),
+        ("nan", r"Broken-v0 \(seed 0, training\): step 250: reward is nan"),
+        ("raise", r"Broken-v0 \(seed 0, training\): step 250: OSError: the simulator"),
+        ("shape", r"Broken-v0 \(seed 0, training\): step 250: observation has shape \(3,\), exp"),
         ("huge", r"step \d+: .*(critic_loss|q_value|action\[0\]|holdout error) is (nan|inf)"),
     ],
 )
@@ -274,16 +279,14 @@ def test_a_fault_before_the_first_checkpoint_leaves_nothing(tmp_path, monkeypatc
 def test_networks_that_are_not_finite_are_not_kept(tmp_path, monkeypatch):
     """The losses of an epoch are finite before its last update is known to be."""
     item = course()
-    export = Training.export
 
     def spoiled(training):
-        learner = export(training)
-        if training.books.step < 200:
-            return learner
-        log_alpha = np.full_like(learner.sac.log_alpha, np.nan)
-        return learner._replace(sac=learner.sac._replace(log_alpha=log_alpha))
+        arrays, notes = capture(training)
+        if training.books.step >= 200:
+            arrays["learner.sac.log_alpha"][0] = np.nan
+        return arrays, notes
 
-    monkeypatch.setattr(Training, "export", spoiled)
+    monkeypatch.setattr(courses, "capture", spoiled)
     with pytest.raises(Fault, match=r"step 200: sac\.log_alpha is not finite"):
         train(item, tmp_path)
     assert [path.name for path in checkpoints(tmp_path, item)] == ["step-000000100"]
@@ -310,27 +313,161 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(tmp_path, 
 # --- environments whose state cannot be kept --------------------------------------------------
 
 
+def long_closed():
+    """Its episodes are longer than an epoch."""
+    return TimeLimit(Rolling(), 130)
+
+
+class Rolling(toy_worlds.Closed):
+    """Never falls; its position is behind the handle."""
+
+    def reset(self, *, seed=None, options=None):
+        obs, info = super().reset(seed=seed)
+        self.handle.hidden = obs[0]
+        return obs, info
+
+    def step(self, action):
+        obs, reward, _, truncated, info = super().step(action)
+        self.handle.hidden = 0.5 * self.handle.hidden + obs[0]
+        obs[1] = self.handle.hidden
+        return obs, reward, False, truncated, info
+
+
+class Fickle(Rolling):
+    """What it shows depends on how many of its kind there were."""
+
+    lives = 0
+
+    def __init__(self):
+        super().__init__()
+        type(self).lives += 1
+        self.handle.life = type(self).lives
+
+    def step(self, action):
+        obs, *rest = super().step(action)
+        return obs + 1e-3 * self.handle.life, *rest
+
+
+REPEATED = "; when it is resumed, the episode is repeated up to there"
+
+
 @pytest.mark.parametrize("kind", ["Closed", "LateClosed"])
-def test_their_episodes_are_cut_at_checkpoints(tmp_path, caplog, kind):
+def test_their_episode_is_repeated_when_they_are_resumed(tmp_path, caplog, kind):
     item = course(f"toy_worlds:{kind}-v0")
     with caplog.at_level(logging.WARNING, "narl"):
         expected, _ = train(item, tmp_path / "whole")
-    assert caplog.text.count("its episodes are cut at checkpoints") == 1
-    assert f"{kind}-v0: its attribute 'handle' is a toy_worlds.Handle" in caplog.text
-    with pytest.raises(Stopped, match=r"stopped at step 250, the last checkpoint is of step 200"):
-        train(item, tmp_path / "parts", **stop_at(250))
+    problem = f"{kind}-v0: its attribute 'handle' is a toy_worlds.Handle"
+    assert [record.getMessage() for record in caplog.records] == [problem + REPEATED]
+    run, resumed = train_with_stops(item, tmp_path / "parts", 120, 173, 250)
+    assert resumed == [120, 173, 250]
+    assert_same_outcome(run, expected)
+
+
+def test_episodes_longer_than_an_epoch_end_when_they_should(tmp_path):
+    item = course(seeds=(0, 4))
+    expected, _ = train(item, tmp_path / "whole", make_env=long_closed)
+    assert expected.metrics["episodes"] == [2, 2]
+    run, resumed = train_with_stops(item, tmp_path / "parts", 97, 215, make_env=long_closed)
+    assert resumed == [97, 215]
+    assert_same_outcome(run, expected)
+
+
+def test_how_often_checkpoints_are_written_has_no_influence(tmp_path):
+    runs = [
+        train(course(), tmp_path / str(every), make_env=long_closed, checkpoint_every=every)[0]
+        for every in (1, 3)
+    ]
+    assert_same_outcome(*runs)
+
+
+def test_one_that_cannot_be_repeated_goes_on_with_a_new_episode(tmp_path, caplog):
+    item = course(seeds=(0, 4))
+    with pytest.raises(Stopped):
+        train(item, tmp_path, make_env=Fickle, **stop_at(150))
     resumed = []
-    run, _ = train(item, tmp_path / "parts", on_resume=resumed.append)
-    assert resumed == [200]
-    assert_same_outcome(run, expected)
+    with caplog.at_level(logging.WARNING, "narl"):
+        run, _ = train(item, tmp_path, make_env=Fickle, on_resume=resumed.append)
+    assert (resumed, run.metrics["steps"]) == ([150], 300)
+    assert [line for line in caplog.messages if "seeds" in line] == [
+        "Fickle (seeds 0, 4): the same seed and actions did not lead to the same episode; a new "
+        "one begins, and what follows differs from a training that was not stopped"
+    ]
 
 
-def test_before_it_closes_up_an_environment_is_kept_in_mid_episode(tmp_path):
-    item = course("toy_worlds:LateClosed-v0")
-    expected, _ = train(item, tmp_path / "whole")
-    run, resumed = train_with_stops(item, tmp_path / "parts", 120)
-    assert resumed == [120]
-    assert_same_outcome(run, expected)
+def test_only_the_lanes_that_are_named_are_cut(tmp_path):
+    with contextlib.closing(Training(course().settings, course(seeds=(0, 4)).specs())) as training:
+        for _ in range(5):
+            training.advance()
+        before, returns = training.export(), list(training.books.episode_return)
+        training.cut_episodes([1])
+        after = training.export()
+        assert after.obs[0].tobytes() == before.obs[0].tobytes()
+        assert after.obs[1].tobytes() != before.obs[1].tobytes()
+        assert training.books.episode_return == [returns[0], 0.0]
+        training.cut_episodes()
+        assert training.export().obs[1].tobytes() == after.obs[1].tobytes()  # seed of this step
+        assert training.export().obs[0].tobytes() != after.obs[0].tobytes()
+
+
+# --- large checkpoints, and the time they take ------------------------------------------------
+
+
+def test_checkpoints_in_the_background_change_nothing(whole, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "BACKGROUND", 0)
+    monkeypatch.setattr(checkpoint, "LARGE", 1000)
+    run, resumed = train_with_stops(course(), tmp_path, 37, 200)
+    assert resumed == [37, 200]
+    assert_same_outcome(run, whole)
+
+
+def test_a_write_that_fails_in_the_background_ends_the_training(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "BACKGROUND", 0)
+    write = checkpoint._write_npz
+
+    def full(path, arrays):
+        if "000000200" in str(path):
+            raise OSError(28, "No space left on device")
+        return write(path, arrays)
+
+    monkeypatch.setattr(checkpoint, "_write_npz", full)
+    with pytest.raises(OSError, match="checkpoint step-000000200 was not saved: No space left"):
+        train(course(), tmp_path)
+    assert [path.name for path in checkpoints(tmp_path, course())] == ["step-000000100"]
+
+
+def test_a_stop_that_would_take_too_long_leaves_the_checkpoint_before(whole, tmp_path, monkeypatch):
+    monkeypatch.setattr(courses, "PATIENCE", 0.0)
+    with pytest.raises(Stopped, match=r"^stopped at step 150, the last checkpoint is of step 100$"):
+        train(course(), tmp_path, **stop_at(150))
+    run, _ = train(course(), tmp_path)
+    assert_same_outcome(run, whole)
+
+
+def test_seconds_add_up_over_processes(tmp_path, monkeypatch):
+    train_one = Training.__init__
+
+    def slow_to_compile(training, *given, **named):
+        train_one(training, *given, **named)
+        training.runner.compile_seconds += 1000.0
+
+    monkeypatch.setattr(Training, "__init__", slow_to_compile)
+    run, _ = train_with_stops(course(), tmp_path, 50, 150)
+    seconds = run.metrics["seconds"]
+    assert 3000.0 <= seconds["compile"] < 4000.0
+    assert 0.0 < seconds["checkpoint"] < seconds["total"]
+
+
+def test_epochs_are_counted_from_the_beginning_of_the_training(tmp_path):
+    """Not from where it was resumed."""
+    item, seen = course(steps=500), []
+
+    def look(row):
+        seen.append([int(path.name[5:]) for path in checkpoints(tmp_path, item)])
+
+    with pytest.raises(Stopped):
+        train(item, tmp_path, checkpoint_every=2, **stop_at(350))
+    train(item, tmp_path, on_epoch=look, checkpoint_every=2)
+    assert seen == [[350, 400], [350, 400]]
 
 
 # --- what is said of unfinished trainings -----------------------------------------------------

@@ -102,7 +102,7 @@ def test_settings_of_the_parts():
     sac, model = settings.sac(1), settings.model()
     assert (sac.hidden, sac.discount, sac.polyak) == ((32, 16), 0.9, 0.1)
     assert (sac.learning_rate, sac.initial_temperature) == (1e-3, 0.2)
-    assert (model.members, model.elites, model.width, model.depth) == (4, 4, 50, 3)
+    assert (model.members, model.width, model.depth) == (4, 50, 3)
     assert (model.learning_rate, model.batch, model.holdout_share) == (2e-3, 64, 0.3)
     assert (model.holdout_most, model.patience, model.most_epochs) == (77, 2, 9)
     assert settings.selection() == SelectionSettings(True, "random", "mean", 5)
@@ -256,14 +256,56 @@ def test_hidden(hidden):
 def test_what_does_not_go_together():
     line = refused(elites=9, members=4)
     assert line == "elites: 9 is too large; the nearest valid value is 4 (members)"
-    line = refused(steps=500)
-    assert line == "initial_steps: 1000 is too large; the nearest valid value is 500 (steps)"
     line = refused(initial_steps=600, learn_after=500)
     assert line == "learn_after: 500 is too small; the nearest valid value is 600 (initial_steps)"
     assert refused(scale_targets=1) == "scale_targets: 1 is wrong; it must be True or False"
     assert refused(joint="yes") == "joint: 'yes' is wrong; it must be True or False"
 
 
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (
+            {"steps": 1000},
+            "steps: 1000 is too small; 1000 random steps come first, so at least 1001, "
+            "or give a smaller initial_steps",
+        ),
+        (
+            {"steps": 500},
+            "steps: 500 is too small; 1000 random steps come first, so at least 1001, "
+            "or give a smaller initial_steps",
+        ),
+        (
+            {"steps": 500, "initial_steps": 700},
+            "steps: 500 is too small; 700 random steps come first, so at least 701, "
+            "or give a smaller initial_steps",
+        ),
+        (
+            {"steps": 2000, "learn_after": 3000},
+            "steps: 2000 is too small; updates begin after 3000 steps, so at least 3001, "
+            "or give a smaller learn_after",
+        ),
+        (
+            {"initial_steps": 10_000},
+            "initial_steps: 10000 is too large; the nearest valid value is 9999, "
+            "for there are 10000 steps in all",
+        ),
+        (
+            {"learn_after": 20_000},
+            "learn_after: 20000 is too large; the nearest valid value is 9999, "
+            "for there are 10000 steps in all",
+        ),
+    ],
+)
+def test_a_training_without_updates_is_refused_and_what_was_given_is_named(given, line):
+    assert refused(**given) == line
+
+
+def test_one_update_is_enough():
+    assert make_settings("Pendulum-v1", steps=1001).steps == 1001
+    assert make_settings("Pendulum-v1", initial_steps=9999).learn_after == 9999
+
+
 def test_the_smallest_settings_are_valid():
-    smallest = dataclasses.replace(Settings(env="any"), steps=1, initial_steps=1, learn_after=1)
+    smallest = dataclasses.replace(Settings(env="any"), steps=2, initial_steps=1, learn_after=1)
     assert check_settings(smallest) is None

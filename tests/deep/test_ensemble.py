@@ -11,7 +11,7 @@ from tiny import affine_ensemble, assert_same, constant_ensemble, differs, layer
 from narl.deep import ensemble
 from narl.deep.ensemble import DECAY, ModelSettings, Scale, Weights, decays
 
-SMALL = ModelSettings(members=3, elites=2, width=5, depth=2)
+SMALL = ModelSettings(members=3, width=5, depth=2)
 
 init_ensemble = jax.jit(ensemble.init_ensemble, static_argnums=(1, 2, 3))
 predict, model_loss = jax.jit(ensemble.predict), jax.jit(ensemble.model_loss)
@@ -198,5 +198,5 @@ def test_untrained_members():
     ]
     first = np.asarray(model.weights.network[0].w)
     assert not np.allclose(first[0], first[1])
-    assert model.elites.tolist() == [0, 1]
+    assert model.ranked.tolist() == [0, 1, 2]
     assert np.isinf(model.holdout_error).all()

@@ -24,7 +24,7 @@ from narl.deep.replay import pack
 from narl.deep.sac import Batch
 
 KEY = jax.random.key(11)
-SMALL = ModelSettings(members=3, elites=2, width=8, depth=1, batch=16, most_epochs=2)
+SMALL = ModelSettings(members=3, width=8, depth=1, batch=16, most_epochs=2)
 SCALED = dataclasses.replace(SMALL, batch=256, scale_targets=True)
 CAPACITY, NUM_ROWS = 60, 40
 
@@ -256,12 +256,12 @@ def test_training_continues_from_where_the_last_ended():
     assert differs(kept.opt, first.opt)
 
 
-def test_elites_are_the_best_by_holdout_error():
+def test_members_are_ranked_by_holdout_error():
     for seed in range(3):
         ensemble, report = run(key=jax.random.key(seed))
-        assert ensemble.elites.tolist() == np.argsort(report.holdout_error)[:2].tolist()
+        assert ensemble.ranked.tolist() == np.argsort(report.holdout_error).tolist()
         assert_same(ensemble.holdout_error, report.holdout_error)
-    assert ensemble.holdout_error[ensemble.elites[0]] == ensemble.holdout_error.min()
+    assert ensemble.holdout_error[ensemble.ranked[0]] == ensemble.holdout_error.min()
 
 
 @pytest.mark.parametrize("num_rows", [1, 2, 5, 7])
@@ -336,9 +336,7 @@ def noisy_system(num_rows, std):
 )
 def test_recovers_the_mean_and_variance_of_a_noisy_linear_system(std):
     # Every epoch counts as better, so that the last one is kept.
-    settings = ModelSettings(
-        members=3, elites=3, width=32, depth=2, most_epochs=150, improvement=-1e9
-    )
+    settings = ModelSettings(members=3, width=32, depth=2, most_epochs=150, improvement=-1e9)
     ensemble = init_ensemble(jax.random.key(0), 1, 1, settings)
     rows = noisy_system(8000, std)
     fitted, report = trained(KEY, ensemble, rows, jnp.int32(8000), settings)

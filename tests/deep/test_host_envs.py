@@ -17,6 +17,7 @@ from gymnasium.spaces import Box
 
 import narl
 from narl.deep.envs import EnvironmentFault, HostEnv, open_env
+from narl.deep.replaying import cut_seed, episode_seed
 from narl.errors import InputError
 
 SOURCE = str(Path(narl.__file__).parents[1])
@@ -238,16 +239,158 @@ def test_the_time_limit_goes_on_where_it_was():
     assert other.time_limit == 17
 
 
-@pytest.mark.parametrize("make", [Closed, lambda: gymnasium.wrappers.TimeLimit(Closed(), 9)])
-def test_without_access_to_the_state_the_next_episode_is_right(make):
-    host, other = open_env(make, 4), open_env(make, 99)
+# --- environments that hide their state -------------------------------------------------------
+
+
+class Hidden(Closed):
+    """All of it lies behind the handle, also a generator that every seed renews."""
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            self.handle.noise = np.random.default_rng([seed, 7])
+        result = super().reset(seed=seed)
+        return result[0] + self.handle.noise.normal(), {}
+
+    def step(self, action):
+        self.position = self.position + self.handle.noise.normal()
+        return super().step(action)
+
+
+class ClosedSampler(Sampler):
+    """Draws from generators that no seed renews."""
+
+    def __init__(self):
+        super().__init__()
+        self.handle = Handle()
+
+
+class LateClosed(Toy):
+    """Can be captured until its 40th step in all, in its second episode."""
+
+    def __init__(self):
+        super().__init__()
+        self.total = 0
+
+    def step(self, action):
+        self.total += 1
+        if self.total == 40:
+            self.handle = Handle()
+        return super().step(action)
+
+
+HIDING = {
+    "Closed": Closed,
+    "Hidden": Hidden,
+    "ClosedSampler": ClosedSampler,
+    "LateClosed": LateClosed,
+    "limited": lambda: gymnasium.wrappers.TimeLimit(Hidden(), 21),
+}
+MAKERS |= {f"hiding {name}": make for name, make in HIDING.items()}
+
+
+@pytest.mark.parametrize("num_steps", [0, 5, 30, 47])
+@pytest.mark.parametrize("kind", HIDING)
+def test_without_access_to_the_state_the_episode_is_repeated(kind, num_steps):
+    host, other = (open_env(HIDING[kind], seed) for seed in (4, 99))
+    rng = np.random.default_rng(2)
     host.reset()
-    run(host, np.zeros((5, 1), np.float32))
-    assert not host.capturable
-    assert host.capture_problem.startswith("Closed: its attribute 'handle' is a ")
-    other.restore(host.capture())
-    assert other.reset().tobytes() == host.reset().tobytes()
-    assert other.num_steps == 5
+    other.reset()
+    run(host, rng.uniform(-1, 1, (num_steps, 1)).astype(np.float32))
+    assert host.capturable == (kind == "LateClosed" and num_steps < 40)
+    state = host.capture()
+    json.dumps(state["json"], allow_nan=False)
+    assert other.restore(state)
+    assert other.num_steps == num_steps
+    actions = rng.uniform(-1, 1, (100, 1)).astype(np.float32)
+    assert run(other, actions).tobytes() == run(host, actions).tobytes()
+
+
+def test_they_are_repeated_in_a_fresh_process(tmp_path):
+    name = "hiding Hidden"
+    host = open_named(name, seed=3)
+    assert host.capture_problem.startswith("Hidden: its attribute 'handle' is a ")
+    host.reset()
+    actions = np.random.default_rng(0).uniform(-1, 1, (80, 1)).astype(np.float32)
+    run(host, actions[:40])
+    state = host.capture()
+    assert state["arrays"]["actions"].tobytes() == actions[30:40].tobytes()  # of this episode only
+    store(state, tmp_path)
+    np.save(tmp_path / "actions.npy", actions[40:])
+    rows = run(host, actions[40:])
+    assert continue_in_fresh_process(name, tmp_path).tobytes() == rows.tobytes()
+
+
+def test_every_episode_of_theirs_has_a_seed_of_its_own():
+    def seeds_of(make, num=4):
+        host, seeds = open_env(make, 5), []
+        reset = host.env.reset
+        host.env.reset = lambda *, seed: (seeds.append(seed), reset(seed=seed))[1]
+        for _ in range(num):
+            host.reset()
+        return seeds
+
+    assert seeds_of(Toy) == [5, None, None, None]
+    seeds = seeds_of(Closed)
+    assert seeds == [5, *(episode_seed(5, i) for i in (1, 2, 3))]
+    assert len(set(seeds)) == 4
+
+
+def test_seeds_of_different_purposes_differ():
+    """Words that are missing count as 0: without a tag they would be the same."""
+    from narl.deep.evaluation import evaluation_seed  # loads JAX
+
+    numbers = [(seed, step) for seed in range(8) for step in range(0, 4000, 250)]
+    makers = (evaluation_seed, episode_seed, cut_seed)
+    seeds = [make(*number) for make in makers for number in numbers]
+    assert len(set(seeds)) == len(seeds)
+    assert evaluation_seed(3, 250) == int(np.random.SeedSequence([3, 250, 0]).generate_state(1)[0])
+
+
+class Fickle(Closed):
+    """Is no function of seed and actions."""
+
+    lives = 0
+
+    def __init__(self, what):
+        super().__init__()
+        type(self).lives += 1
+        self.what, self.life = what, type(self).lives
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = super().step(action)
+        if self.num_taken == 4 and self.life % 2 == 0:
+            if self.what == "raises":
+                raise OSError("gone")
+            obs = obs + (self.what == "observation")
+            reward = reward - (self.what == "reward")
+            terminated = self.what == "end"
+        return obs, reward, terminated, truncated, info
+
+
+@pytest.mark.parametrize("what", ["observation", "reward", "end", "raises"])
+def test_a_repetition_that_differs_is_noticed_and_cut(what):
+    Fickle.lives = 0
+    host, other = (open_env(lambda: Fickle(what), 4) for _ in range(2))
+    other.reset()
+    host.reset()
+    run(host, np.zeros((7, 1), np.float32))
+    assert not other.restore(host.capture())
+    assert other.num_steps == 7
+    assert other.cut(7).tobytes() == open_env(Closed, 4).reset(seed=cut_seed(4, 7)).tobytes()
+
+
+def test_one_that_closes_up_in_an_episode_that_was_restored_is_not_repeated():
+    """How that episode began was not kept, since the state itself was."""
+    host, other, third = (open_env(LateClosed, 4) for _ in range(3))
+    host.reset()
+    zeros = np.zeros((60, 1), np.float32)
+    run(host, zeros[:35])
+    assert other.restore(host.capture())
+    run(other, zeros[:10])
+    assert not third.restore(other.capture())
+    run(other, zeros[:20])  # into the next episode
+    assert third.restore(other.capture())
+    assert run(third, zeros).tobytes() == run(other, zeros).tobytes()
 
 
 def tangled(kind: str):
@@ -373,7 +516,7 @@ def test_faults_of_the_environment_are_named(cause):
         host.step(np.zeros(1, np.float32))
     with pytest.raises(EnvironmentFault) as fault:
         host.step(np.zeros(1, np.float32))
-    assert str(fault.value) == f"Faulty: step 3: {cause}"
+    assert str(fault.value) == f"Faulty (seed 0, training): step 3: {cause}"
 
 
 def test_rewards_of_any_numeric_type_are_floats():
@@ -394,9 +537,10 @@ def test_a_reset_that_fails_is_named():
         def reset(self, *, seed=None, options=None):
             return np.zeros(2)
 
-    with pytest.raises(EnvironmentFault, match=r"^Broken: reset: OSError: no display$"):
-        open_env(Broken, 0).reset()
-    with pytest.raises(EnvironmentFault, match=r"^Old: reset: reset\(\) did not return"):
+    with pytest.raises(EnvironmentFault) as fault:
+        open_env(Broken, 3, role="evaluation").reset()
+    assert str(fault.value) == "Broken (seed 3, evaluation): reset: OSError: no display"
+    with pytest.raises(EnvironmentFault, match=r"^Old \(seed 0, training\): reset: reset\(\) did"):
         open_env(Old, 0).reset()
 
 

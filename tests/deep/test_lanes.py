@@ -67,6 +67,14 @@ def train(specs, runner, settings=SETTINGS):
     return Trained(learners, early, [row for row in rows if row is not None], compiled, traced)
 
 
+@functools.cache
+def first_state(specs, settings=SETTINGS):
+    training = Training(settings, specs, make_env=Drift, runner=CoreLanes)
+    learners = jax.tree.map(np.copy, training.export())
+    training.close()
+    return learners
+
+
 def lane(tree, i):
     return jax.tree.map(lambda x: x[i], tree)
 
@@ -117,13 +125,50 @@ def test_a_lane_gives_the_same_bits_alone_and_among_others(i):
 def test_vmapped_lanes_agree_with_separate_ones():
     """For a few updates; then rounding grows, as in any training."""
     separate, vmapped = train(THREE, CoreLanes).early, train(THREE, VmapLanes).early
+    begun = first_state(THREE)
     assert jax.tree.structure(separate) == jax.tree.structure(vmapped)
     for a, b in zip(jax.tree.leaves(separate), jax.tree.leaves(vmapped), strict=True):
         assert a.shape == b.shape
         assert a.dtype == b.dtype
         np.testing.assert_allclose(a, b, rtol=1e-2, atol=1e-3)
+    # The networks have moved from where they began, and in the same way.
+    for part in ("actor", "critic"):
+        trees = (getattr(learner.sac, part) for learner in (begun, separate, vmapped))
+        for start, a, b in zip(*map(jax.tree.leaves, trees), strict=True):
+            moved = np.abs(a - start).max()
+            assert moved > 1e-4
+            assert np.abs(a - b).max() < 0.05 * moved
     assert separate.model.size.min() > 0
     assert separate.tally.calls.tolist() == [2.0] * 3
+
+
+@pytest.mark.slow
+def test_lanes_that_select_alike_compute_what_mixed_lanes_do():
+    alike = train((THREE[0], THREE[2]), VmapLanes)
+    mixed = train(THREE, VmapLanes)
+    for a, b in ((0, 0), (1, 2)):
+        for x, y in zip(
+            jax.tree.leaves(lane(alike.early.sac, a)),
+            jax.tree.leaves(lane(mixed.early.sac, b)),
+            strict=True,
+        ):
+            np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_the_same_bits_at_full_size():
+    """Where XLA has products to share between threads, which tiny networks do not show."""
+    full = tiny_settings(
+        hidden=(256, 256), batch=256, updates_per_step=20, model_width=200, model_depth=4
+    )
+    among, alone = train(THREE, CoreLanes, full), train(THREE[:1], CoreLanes, full)
+    assert_same(lane(alone.learners, 0), lane(among.learners, 0))
+    assert differs(lane(among.learners.sac, 0), lane(among.learners.sac, 2))
+
+
+def test_every_lane_has_the_elites_of_its_algorithm():
+    learners = first_state(THREE, tiny_settings(model_depth=1, members=7))
+    assert learners.lane.num_elites.tolist() == [7, 5, 7]
 
 
 @pytest.mark.slow

@@ -6,12 +6,13 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import narl
-from narl.deep.loggers import SCALARS, Logger, scalars
+from narl.deep.loggers import Logger, scalars
 from narl.errors import InputError
 
 ROW = {
     "epoch": 3,
     "step": 750,
+    "policy_step": 500,
     "eval_return": [10.0, 20.0],
     "critic_loss": [0.5, None],
     "temperature": [0.1, 0.2],
@@ -19,30 +20,61 @@ ROW = {
     "fallback": [0.25, 0.5],
     "estimation_error": [-1.0, 4.0],
     "selected": [[0.5, 0.5], [1.0, 0.0]],
-    "seconds": {"env": 1.5, "sac": 9.0},
+    "eval_returns": [[9.0, 11.0], [20.0, 20.0]],
+    "solved_step": [None, 500],
+    "rollout_length": 2,
+    "nonfinite": [0.0, 3.0],
+    "note": "not a number",
+    "seconds": {"env": 1.5, "sac": 9.0, "checkpoint": 0.25},
 }
 
 
-def test_one_number_per_seed_and_the_seconds():
+def test_every_number_of_a_seed_of_a_member_and_the_seconds():
     assert scalars(ROW, (4, 7)) == {
+        "epoch": 3.0,
+        "policy_step": 500.0,
         "eval_return/seed4": 10.0,
         "eval_return/seed7": 20.0,
         "critic_loss/seed4": 0.5,
         "temperature/seed4": 0.1,
         "temperature/seed7": 0.2,
-        "holdout_error/seed4": 2.0,  # mean of 1 and 3
-        "holdout_error/seed7": 2.0,
+        "holdout_error/seed4/member0": 1.0,
+        "holdout_error/seed4/member1": 3.0,
+        "holdout_error/seed7/member0": 2.0,
+        "selected/seed4/member0": 0.5,
+        "selected/seed4/member1": 0.5,
+        "selected/seed7/member0": 1.0,
+        "selected/seed7/member1": 0.0,
+        "eval_returns/seed4/episode0": 9.0,
+        "eval_returns/seed4/episode1": 11.0,
+        "eval_returns/seed7/episode0": 20.0,
+        "eval_returns/seed7/episode1": 20.0,
+        "solved_step/seed7": 500.0,
+        "rollout_length": 2.0,
+        "nonfinite/seed4": 0.0,
+        "nonfinite/seed7": 3.0,
         "fallback/seed4": 0.25,
         "fallback/seed7": 0.5,
         "estimation_error/seed4": -1.0,
         "estimation_error/seed7": 4.0,
         "seconds/env": 1.5,
         "seconds/sac": 9.0,
+        "seconds/checkpoint": 0.25,
     }
     assert scalars({"step": 1, "eval_return": [3.0]}) == {"eval_return/seed0": 3.0}
     assert scalars({"step": 1, "holdout_error": [[None, None]]}) == {}
-    for name in ("eval_return", "critic_loss", "actor_loss", "alpha_loss", "temperature"):
-        assert name in SCALARS
+
+
+def test_nothing_of_a_real_row_is_left_out():
+    """The columns of `diagnostics.epoch_row`, with one seed and two members."""
+    names = ("selected", "reward_selected", "distance", "value_distance")
+    row = {"step": 9, "updates": [50], "imagined": [300.0], "mean10": [None], "rollout_length": 1}
+    row |= {name: [[0.25, 0.75]] for name in names}
+    found = scalars(row, (2,))
+    assert set(found) == {
+        *("updates/seed2", "imagined/seed2", "rollout_length"),
+        *(f"{name}/seed2/member{i}" for name in names for i in (0, 1)),
+    }
 
 
 class Writer:

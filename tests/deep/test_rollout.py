@@ -62,9 +62,10 @@ def roll(
     threshold=np.inf,
     retained=CAPACITY,
     key=KEY,
+    num_elites=2,
 ):
     """What `branch` leaves: the rows that count, oldest first, and the sums."""
-    lane = Lane(jnp.int32(selector), jnp.float32(radius))
+    lane = Lane(jnp.int32(selector), jnp.float32(radius), jnp.int32(num_elites))
     rest = (jnp.float32(threshold), real, jnp.int32(length), jnp.int32(retained))
     model, sums = rolled(num_rollouts, chunk, key, ensemble, sac, lane, *rest)
     age = np.arange(int(model.size))[::-1]
@@ -168,8 +169,8 @@ def test_chance_draws_members_and_looks_at_no_values():
     assert_same(sums.chosen, sums.reward_chosen)
     assert (batch.next_obs == batch.obs + 3.0).sum() == sums.chosen[1]
     assert sums.value_distance.tolist() == [0.0, 0.0]
-    elite = FORK._replace(elites=jnp.array([1, 1]))
-    _, sums = roll(elite, real_states(0), 10, 20, 20, selector=RANDOM)
+    ranked = FORK._replace(ranked=jnp.array([1, 0]))
+    _, sums = roll(ranked, real_states(0), 10, 20, 20, selector=RANDOM, num_elites=1)
     assert sums.chosen.tolist() == [0.0, 200.0]
 
 

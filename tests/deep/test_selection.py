@@ -141,6 +141,10 @@ def test_radius_zero():
     chosen = choose([[1.0], [2.0]], [[4.0], [3.0]], 0.0)
     assert chosen.fallback.tolist() == [True]
     assert (chosen.reward_member.tolist(), chosen.member.tolist()) == ([0], [0])
+    # In float32 as well, where 0.1 + 0.1 + 0.1 is not three times 0.1.
+    for members in (3, 7):
+        same = np.full((members, 1), 0.1, np.float32)
+        assert choose(same, same, 0.0).fallback.tolist() == [False]
     # A member that predicts the mean itself is inside.
     assert choose([[0.0], [4.0], [2.0]], [[0.0], [4.0], [2.0]], 0.0).member.tolist() == [2]
 
@@ -172,7 +176,7 @@ def test_elites_are_drawn_uniformly_and_nobody_else():
         jnp.tile(jnp.arange(4.0)[:, None], (1, num_rows)),
         jnp.tile(10.0 * jnp.arange(4.0)[:, None, None], (1, num_rows, 2)),
     )
-    chosen = by_chance(KEY, prediction, jnp.array([3, 1]))
+    chosen = by_chance(KEY, prediction, jnp.array([3, 1, 0, 2]), 2)
     members, counts = np.unique(np.asarray(chosen.member), return_counts=True)
     assert members.tolist() == [1, 3]
     np.testing.assert_allclose(counts / num_rows, 0.5, atol=0.03)

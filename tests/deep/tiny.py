@@ -73,7 +73,7 @@ def affine_ensemble(matrices, offsets, logvar=-60.0):
         opt=model_optimiser(ModelSettings()).init(weights),
         scale=Scale(jnp.zeros(num_inputs), jnp.ones(num_inputs)),
         target_scale=Scale(jnp.zeros(num_outputs), jnp.ones(num_outputs)),
-        elites=jnp.arange(members),
+        ranked=jnp.arange(members),
         holdout_error=jnp.zeros(members),
     )
 
@@ -90,7 +90,8 @@ def make_dream(ensemble, sac=None, *, selector=OPTIMISTIC, radius=np.inf, ends=n
     if sac is None:
         actor = affine_actor([[0.0]], [0.0])
         sac = make_sac(actor, affine_critic([[1.0, 0.0]] * 2, [0.0, 0.0]), alpha=1e-30)
-    lane = Lane(jnp.int32(selector), jnp.float32(radius))
+    members = ensemble.ranked.shape[0]
+    lane = Lane(jnp.int32(selector), jnp.float32(radius), jnp.int32(members))
     return Dream(sac, ensemble, lane, ends, SelectionSettings(**selection), discount=0.99)
 
 

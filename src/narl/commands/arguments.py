@@ -12,7 +12,7 @@ import io
 import re
 import types
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -74,14 +74,23 @@ def fields(config: type) -> list[Field]:
     return found
 
 
-def parse(config: type[Config], prog: str, arguments: Sequence[str], example: str) -> Config:
-    """The configuration that the arguments stand for; `example` is a call that is right."""
+def parse(
+    config: type[Config],
+    prog: str,
+    arguments: Sequence[str],
+    example: str,
+    hints: Mapping[str, str] | None = None,
+) -> Config:
+    """The configuration that the arguments stand for; `example` is a call that is right.
+
+    `hints` say what to do instead where an option is likely to be looked for under another name.
+    """
     if any(argument in ("-h", "--help") for argument in arguments):
         return _ask_tyro(config, prog, ["--help"])
     if not any(argument.startswith("--tyro-") for argument in arguments):
         with contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(SystemExit):
             return _ask_tyro(config, prog, _with_values(config, arguments))
-    raise explain(config, prog, arguments, example)
+    raise explain(config, prog, arguments, example, hints)
 
 
 def _ask_tyro(config: type[Config], prog: str, arguments: Sequence[str]) -> Config:
@@ -89,7 +98,13 @@ def _ask_tyro(config: type[Config], prog: str, arguments: Sequence[str]) -> Conf
     return tyro.cli(config, prog=prog, args=arguments, config=pairs_off)
 
 
-def explain(config: type, prog: str, arguments: Sequence[str], example: str) -> InputError:
+def explain(
+    config: type,
+    prog: str,
+    arguments: Sequence[str],
+    example: str,
+    hints: Mapping[str, str] | None = None,
+) -> InputError:
     """What is wrong with arguments that were refused."""
     known = fields(config)
     options = {field.name: field for field in known if not field.positional}
@@ -106,6 +121,8 @@ def explain(config: type, prog: str, arguments: Sequence[str], example: str) -> 
             continue
         flag, has_value, text = token.partition("=")
         flag = flag.replace("_", "-")
+        if hints is not None and flag in hints:
+            return InputError(f"{flag}: unknown option; {hints[flag]}")
         if flag not in names:
             close = nearest(flag, names)
             return InputError(f"{flag}: unknown option; did you mean {close}? (see {prog} --help)")

@@ -117,6 +117,7 @@ class Bars:
         if self._progress is not None:
             if self._cell is not None:
                 self._progress.remove_task(self._cell)
+                self._cell = None
             if self._all is not None:
                 self._progress.update(self._all, completed=self._num_done)
         elif self._lines:

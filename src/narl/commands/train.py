@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 EXAMPLE = "narl train InvertedPendulum-v5 --algo narl --members 3 --radius 0.1 --seeds 0:5"
 MOST_STEPS = 1_000_000_000
+HINTS = {
+    "--total-timesteps": "the steps are given with --steps",
+    "--timesteps": "the steps are given with --steps",
+    "--video": "train first; `narl eval RUN --video F.mp4` then makes one",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +150,7 @@ OF_THE_RUN = frozenset(
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the command."""
-    config = parse(Train, "narl train", arguments, EXAMPLE)
+    config = parse(Train, "narl train", arguments, EXAMPLE, HINTS)
     if config.checkpoint_every < 1:
         raise InputError(
             f"--checkpoint-every: {config.checkpoint_every} is too small; "

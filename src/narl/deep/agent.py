@@ -14,27 +14,29 @@ import jax
 import numpy as np
 
 from narl import store
-from narl.deep import course as courses
+from narl.compilation import enable_cache
+from narl.deep.asked import check_seeds, check_steps
 from narl.deep.checkpoint import save_checkpoint
-from narl.deep.course import Course, OnEpoch, open_course
+from narl.deep.course import Course, OnEpoch, course_from, open_course
 from narl.deep.envs import HostEnv, MakeEnv
 from narl.deep.evaluation import Evaluation, evaluate, evaluation_seed
 from narl.deep.interrupts import holding_interrupts
 from narl.deep.journal import NAME as JOURNAL
+from narl.deep.kept import curves, networks, sees_first_entries
+from narl.deep.memory import check_memory
 from narl.deep.own_env import OwnEnv, as_ends
 from narl.deep.owners import refuse_what_is_not_used
 from narl.deep.policy import Interface, Policy, initial_actors, interface_of
 from narl.deep.resume import capture, reinstate
 from narl.deep.rollout import Ends
-from narl.deep.saved import State, read_saved, with_room
-from narl.deep.settings import Settings, check_settings, make_settings
+from narl.deep.saved import State, read_saved, room, with_room
+from narl.deep.settings import Settings, make_settings
 from narl.deep.train import Training
 from narl.deep.unfinished import CHECKPOINTS
 from narl.deep.video import record_episode
 from narl.errors import InputError
 from narl.files import plain
 
-MAX_SEED = 2**32 - 1
 Env = str | MakeEnv | gymnasium.Env
 """Gymnasium's id, a function that makes environments, or an environment (for one seed)."""
 
@@ -58,10 +60,11 @@ class Agent:
         refuse_what_is_not_used(self.algo, settings)
         own = None if isinstance(env, str) else OwnEnv(env)
         made = make_settings(env if own is None else own.name, self.algo, **settings)  # type: ignore[arg-type]
-        chosen = check_seeds((seed,) if seeds is None else seeds, own)
+        single = own is not None and own.is_instance
+        chosen = check_seeds((seed,) if seeds is None else seeds, one_env=single)
         opened = open_course(made, chosen[0], make_env=None if own is None else own.opener())
-        interface = interface_of(opened, own is None and courses.sees_first_entries(made.env))
-        if own is None or not own.is_instance:
+        interface = interface_of(opened, own is None and sees_first_entries(made.env))
+        if not single:
             opened.close()
         self._set_up(made, chosen, interface, own)
         self._choose_ends(termination if callable(termination) else None)
@@ -104,23 +107,29 @@ class Agent:
         total_steps: int | None = None,
         callback: OnEpoch | None = None,
         progress: bool = False,
+        *,
+        total_timesteps: int | None = None,
     ) -> Self:
         """Trains for ``total_steps`` environment steps, by default those of the settings.
 
-        Called again, it goes on for so many steps more (with other random numbers than if all
-        had been asked for at once). After every epoch ``callback`` is given its diagnostics; if
-        it returns False, learning ends there. Ctrl-C ends it too, after the step it is in. What
-        was learned stays, and learning can go on.
+        Called again, it goes on for so many steps more; the random steps of the beginning may
+        fill a call or several. (With models the size of the buffers, and so how many steps were
+        asked for, has a part in the random numbers.) After every epoch ``callback`` is given its
+        diagnostics; if it returns False, learning ends there. Ctrl-C ends it too, after the step
+        it is in. What was learned stays, and learning can go on. ``total_timesteps`` is another
+        name of ``total_steps``.
         """
         from narl.commands.bar import TrainingBar
 
-        training = self._begin(total_steps)
+        more = check_steps(total_steps, total_timesteps, self.settings.steps)
+        training = self._begin(self.num_steps + more)
         name, steps = f"{self.algo} {self.settings.env}", training.settings.steps
         try:
             with (
                 TrainingBar(name, steps, training.books.step, shown=progress) as bar,
                 holding_interrupts() as interrupted,
             ):
+                training.catch_up()
                 while not training.is_over and not interrupted():
                     row = training.advance()
                     self.num_steps = training.books.step
@@ -143,20 +152,29 @@ class Agent:
             raise KeyboardInterrupt
         return self
 
-    def _begin(self, total_steps: int | None) -> Training:
-        """A training that has the wanted number of steps before it."""
+    def _begin(self, total: int) -> Training:
+        """A training that ends after so many steps.
+
+        It has room for more, so that learning mostly goes on where it was: with the programs and
+        the data that are on the device.
+        """
         if self._no_learning or self._no_env:
             raise InputError(self._no_learning or self._no_env)
-        more = self.settings.steps if total_steps is None else total_steps
-        if isinstance(more, bool) or not isinstance(more, int) or more < 1:
-            raise InputError(f"total_steps: {more!r} is wrong; it must be a whole number >= 1")
-        settings = dataclasses.replace(self.settings, steps=self.num_steps + more)
-        check_settings(settings)
-        if self._training is not None:
-            if self._training.settings == settings:
-                return self._training
+        if self._training is not None and total > self._training.programs.settings.steps:
             self._state = capture(self._training)
             self._shut(self._training)
+        if self._training is None:
+            self._training, self._state = self._open_training(total), None
+        self._training.settings = dataclasses.replace(self.settings, steps=total)
+        return self._training
+
+    def _open_training(self, total: int) -> Training:
+        """A training with room for the steps, at the step where learning is."""
+        settings = dataclasses.replace(self.settings, steps=room(self.settings, total, self._state))
+        spaces = self._interface.spaces
+        check_memory(settings, spaces.obs_dim, spaces.action_dim, len(self.seeds))
+        if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
+            enable_cache()
         training = Training(
             settings,
             Course(settings, self.seeds).specs(),
@@ -166,9 +184,6 @@ class Agent:
         if self._state is not None:
             arrays, notes = self._state
             reinstate(training, with_room(arrays, training), notes)
-            if any(env["problem"] for env in notes["envs"]):
-                training.cut_episodes()
-        self._training, self._state = training, None
         return training
 
     def _refresh(self, training: Training) -> None:
@@ -179,14 +194,14 @@ class Agent:
     def _shut(self, training: Training) -> None:
         """Ends a training; an environment of the user's stays open."""
         if self._own is not None and self._own.is_instance:
-            training.envs = []
+            training.envs[0].env = gymnasium.Env()
         training.close()
         self._training = None
 
     def close(self) -> None:
         """Gives back environments and data; the policy stays, and learning is over."""
         if self._training is not None:
-            self._networks = courses.networks(self._training)
+            self._networks = networks(self._training)
             self._shut(self._training)
         self._state = None
         self._no_learning = self._no_learning or "learn: the agent was closed; make a new one"
@@ -253,9 +268,7 @@ class Agent:
         Numbers, JSON and their checksums; nothing is pickled. A saved agent that is there is
         replaced.
         """
-        networks = self._networks
-        if self._training is not None:
-            networks = courses.networks(self._training)
+        learned = self._networks if self._training is None else networks(self._training)
         state = self._state if self._training is None else capture(self._training)
         if data and state is None:
             raise InputError("data: there is none; it comes with learning")
@@ -269,7 +282,7 @@ class Agent:
                 "final_return": last.get("eval_return"),
                 "solved_step": last.get("solved_step"),
             },
-            networks | self.policy.arrays() | courses.curves(self.history),
+            learned | self.policy.arrays() | curves(self.history),
             device=jax.devices()[0].device_kind,
             extras={JOURNAL: "".join(json.dumps(row) + "\n" for row in self.history).encode()},
         )
@@ -362,7 +375,7 @@ def load(
     only `Agent.predict` is called. Learning can go on where the data are there as well.
     """
     kept = read_saved(Path(folder))
-    course = courses.course_from(kept.config)
+    course = course_from(kept.config)
     own = None if env is None or isinstance(env, str) else OwnEnv(env)
     settings = course.settings
     if isinstance(env, str):
@@ -380,21 +393,3 @@ def load(
         agent._no_learning = f"termination: it {again}, termination=..."
     agent._choose_ends(termination)
     return agent
-
-
-def check_seeds(seeds: Sequence[int], own: OwnEnv | None) -> tuple[int, ...]:
-    """The seeds, if they can be trained together."""
-    given = tuple(seeds)
-    if not given:
-        raise InputError("seeds: none given; such as seeds=[0, 1, 2]")
-    for seed in given:
-        whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
-        if not whole or not 0 <= seed <= MAX_SEED:
-            raise InputError(f"seeds: {seed!r} is wrong; it must be a number in 0..{MAX_SEED}")
-    if len(set(given)) < len(given):
-        raise InputError("seeds: one is given twice; each must appear once")
-    if own is not None and own.is_instance and len(given) > 1:
-        raise InputError(
-            "seeds: one environment serves one seed; give a function that makes environments"
-        )
-    return tuple(int(seed) for seed in given)

@@ -1,9 +1,10 @@
 """Checkpoints: everything that a training needs to go on, checked before it is believed.
 
 A checkpoint is a folder `step-000012345` of arrays.npz (not compressed: buffers are large and
-do not shrink), notes.json and manifest.json (the step, and size and SHA-256 of the other two).
-It is written under a hidden name, flushed to disk and renamed, so what stands under the final
-name is whole. Whoever saves holds the folder (`hold`): one process trains into it at a time.
+do not shrink), notes.json and manifest.json (the step, and size and SHA-256 of all others). Large
+arrays have files of their own, arrays-1.npz and so on, which are hashed side by side. The folder is
+written under a hidden name, flushed to disk and renamed, so what stands under the final name is
+whole. Whoever saves holds the folder (`hold`): one process trains into it at a time.
 """
 
 import contextlib
@@ -14,11 +15,13 @@ import logging
 import os
 import re
 import struct
+import time
 import uuid
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,9 +33,14 @@ from narl.files import as_json, digest, discard, flush_folder, plain, write_byte
 ARRAYS, NOTES, MANIFEST, LOCK = "arrays.npz", "notes.json", "manifest.json", ".lock"
 CHUNK = 1 << 24
 """Bytes that are written and hashed at a time."""
+LARGE = 1 << 26
+"""Bytes from which on an array has a file of its own."""
+BACKGROUND = 1 << 28
+"""Bytes from which on a checkpoint is written while the training goes on."""
 
 _NAME = re.compile(r"step-(\d{9,})")
-_LEAF = re.compile(r"[A-Za-z0-9_.-]+")
+LEAF = re.compile(r"[A-Za-z0-9_.-]+")
+_FILE = re.compile(r"arrays(-[1-9]\d*)?\.npz")
 _PARTIAL = ".partial-"
 _log = logging.getLogger("narl")
 
@@ -58,19 +66,21 @@ def save_checkpoint(
     arrays: Mapping[str, np.ndarray],
     notes: Mapping[str, Any],
     keep: int = 2,
+    known: Collection[Path] = (),
 ) -> Path:
     """Keep the state at `step`, then remove all but the newest `keep` intact checkpoints.
 
     One of the same step is replaced. An intact one of a later step is another training's:
-    nothing is saved beside it, since it would be the one that is loaded. The notes are JSON
-    values and finite numbers; what may be infinite or NaN belongs in the arrays.
+    nothing is saved beside it, since it would be the one that is loaded. Those that are `known`
+    to be intact are not read for it. The notes are JSON values and finite numbers; what may be
+    infinite or NaN belongs in the arrays.
     """
     if step < 0:
         raise InputError(f"checkpoint: step {step} given; must be at least 0")
     if keep < 1:
         raise InputError(f"checkpoint: keep {keep} given; must be at least 1")
     for name, array in arrays.items():
-        _check_array(name, array)
+        check_array(name, array)
     content = as_json(plain("notes", notes))
     _refuse_older(folder, step)
     name = f"step-{step:09d}"
@@ -80,7 +90,7 @@ def save_checkpoint(
         for left in folder.glob(f"{_PARTIAL}*"):  # saves that were killed
             discard(left)
         partial.mkdir()
-        digests = {ARRAYS: _write_npz(partial / ARRAYS, arrays), NOTES: digest(content)}
+        digests = {**_write_arrays(partial, arrays), NOTES: digest(content)}
         write_bytes(partial / NOTES, content)
         write_bytes(partial / MANIFEST, as_json({"step": int(step), "files": digests}))
         flush_folder(partial)
@@ -92,7 +102,7 @@ def save_checkpoint(
         raise OSError(error.errno, f"checkpoint {name} was not saved: {error.strerror}") from error
     finally:
         discard(partial)
-    _prune(folder, final, keep)
+    _prune(folder, {final, *known}, keep)
     return final
 
 
@@ -107,6 +117,62 @@ def load_checkpoint(folder: Path) -> Checkpoint:
             skipped.append(f"{path.name}: {cause}")
     found = "; ".join(skipped) or "none is there"
     raise InputError(f"checkpoint: no intact one in {folder} ({found}); train anew")
+
+
+class Checkpoints:
+    """The checkpoints of one training; a large one is written while the training goes on."""
+
+    def __init__(self, folder: Path, keep: int = 2) -> None:
+        self.folder, self.keep = folder, keep
+        self.last = self.kept = 0
+        """The steps of the newest one, and of the newest one that is on disk."""
+        self.seconds = 0.0
+        """What the last one took, in the background or not."""
+        self._known: set[Path] = set()
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="narl-checkpoint")
+        self._writing: Future[Path] | None = None
+
+    def load(self) -> Checkpoint:
+        """The newest that is intact."""
+        found = load_checkpoint(self.folder)
+        self._known.add(found.path)
+        self.last = self.kept = found.step
+        return found
+
+    def save(self, step: int, arrays: Mapping[str, np.ndarray], notes: Mapping[str, Any]) -> None:
+        """Keeps the state at `step`. Nobody may write into the arrays after this."""
+        self.wait()
+        self.last = step
+        self._writing = self._writer.submit(self._write, step, arrays, notes)
+        if sum(array.nbytes for array in arrays.values()) < BACKGROUND:
+            self.wait()
+
+    def _write(self, step: int, arrays: Any, notes: Any) -> Path:
+        begin, known = time.perf_counter(), frozenset(self._known)
+        path = save_checkpoint(self.folder, step, arrays, notes, self.keep, known)
+        self.seconds = time.perf_counter() - begin
+        return path
+
+    def check(self) -> None:
+        """Raises what went wrong in the background."""
+        if self._writing is not None and self._writing.done():
+            self.wait()
+
+    def wait(self) -> None:
+        """Until everything is on disk; raises what went wrong."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            self._known.add(writing.result())
+            self.kept = self.last
+
+    def close(self) -> None:
+        """Waits too. What goes wrong here is only said: something else has ended the training."""
+        try:
+            self.wait()
+        except OSError as error:
+            _log.warning("%s", error)
+        finally:
+            self._writer.shutdown()
 
 
 @contextlib.contextmanager
@@ -139,98 +205,9 @@ def hold(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def flatten_tree(tree: Any) -> dict[str, np.ndarray]:
-    """The leaves of a JAX pytree by name ("actor.0.w"); a typed random key is its key data.
-
-    On the CPU the arrays share memory with the leaves; JAX then copies a leaf that is donated
-    instead of writing into it.
-    """
-    import jax  # here, so that looking at checkpoints does not wait for JAX
-
-    arrays: dict[str, np.ndarray] = {}
-    for name, leaf in _leaves(tree):
-        array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
-        _check_array(name, array)
-        arrays[name] = array
-    return arrays
-
-
-def unflatten_tree(like: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """The tree of which `arrays` are the leaves, in the structure and on the devices of `like`.
-
-    The leaves of `like` say what is expected: JAX arrays or `jax.ShapeDtypeStruct` become JAX
-    arrays, NumPy arrays and Python numbers stay such. Names, shapes and types must all agree.
-    Values are copied bit for bit; a weak type becomes a strong one.
-    """
-    import jax
-
-    wanted = _leaves(like)
-    if spare := sorted(set(arrays) - {name for name, _ in wanted}):
-        raise InputError(f"checkpoint: {spare[0]} is in it and not expected; same settings needed")
-    leaves = []
-    for name, leaf in wanted:
-        if name not in arrays:
-            raise InputError(f"checkpoint: {name} is missing; same settings needed")
-        leaves.append(_restore(name, leaf, arrays[name]))
-    return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(like), leaves)
-
-
-def _leaves(tree: Any) -> list[tuple[str, Any]]:
-    import jax
-
-    named: dict[str, Any] = {}
-    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        name = jax.tree_util.keystr(path, simple=True, separator=".") or "value"
-        if name in named:
-            raise InputError(f"checkpoint: two leaves are called {name}; rename one")
-        if not _LEAF.fullmatch(name):
-            raise InputError(f"checkpoint: leaf {name!r} given; use letters, digits, _ . -")
-        named[name] = leaf
-    return list(named.items())
-
-
-def _restore(name: str, like: Any, array: np.ndarray) -> Any:
-    import jax
-
-    if _is_key(like):
-        data = _restore(name, jax.eval_shape(jax.random.key_data, like), array)
-        keys = jax.random.wrap_key_data(data, impl=_key_impl(like))
-        return jax.device_put(keys, like.sharding) if getattr(like, "committed", False) else keys
-    scalar = isinstance(like, bool | int | float | complex)
-    expected = np.asarray(like) if scalar else like
-    for field in ("shape", "dtype"):
-        found, right = getattr(array, field), getattr(expected, field)
-        if found != right:
-            raise InputError(f"checkpoint: {name} has {field} {found}; expected {right}")
-    if scalar:
-        return type(like)(array.item())
-    if isinstance(like, np.ndarray | np.generic):
-        return array.copy()[()] if isinstance(like, np.generic) else array.copy()
-    device = like.sharding if getattr(like, "committed", False) else None
-    leaf = jax.device_put(array.copy(), device)  # JAX may keep the memory it is given
-    if leaf.dtype != array.dtype:
-        raise InputError(f"checkpoint: {name} has dtype {array.dtype}; needs jax_enable_x64")
-    return leaf
-
-
-def _is_key(leaf: Any) -> bool:
-    import jax
-
-    dtype = getattr(leaf, "dtype", None)
-    return dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
-
-
-def _key_impl(like: Any) -> Any:
-    """The generator of typed keys, of which `like` may have only shape and type."""
-    import jax
-
-    found: list[Any] = []
-    jax.eval_shape(lambda keys: found.append(jax.random.key_impl(keys)), like)
-    return found[0]
-
-
-def _check_array(name: str, array: np.ndarray) -> None:
-    if not _LEAF.fullmatch(str(name)):
+def check_array(name: str, array: np.ndarray) -> None:
+    """Refuses what a checkpoint cannot hold."""
+    if not LEAF.fullmatch(str(name)):
         raise InputError(f"checkpoint: array name {name!r} given; use letters, digits, _ . -")
     # isbuiltin is 2 for types that others registered, such as bfloat16: .npy would lose them
     if array.dtype.kind not in "biufc" or array.dtype.isbuiltin == 2:
@@ -263,6 +240,16 @@ class _Hashed:
         return {"size": self._size, "sha256": self._sha.hexdigest()}
 
 
+def _write_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Writes the files of arrays, a thread for each; returns size and SHA-256 of each."""
+    large = [name for name, array in arrays.items() if array.nbytes >= LARGE]
+    files = {ARRAYS: {name: arrays[name] for name in arrays if name not in large}}
+    files |= {f"arrays-{i}.npz": {name: arrays[name]} for i, name in enumerate(large, start=1)}
+    with ThreadPoolExecutor(min(len(files), os.cpu_count() or 1)) as threads:
+        digests = threads.map(lambda name: _write_npz(folder / name, files[name]), files)
+        return dict(zip(files, digests, strict=True))
+
+
 def _write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     with path.open("xb") as file, ThreadPoolExecutor(1) as thread:
         stream = _Hashed(file, thread)
@@ -277,6 +264,8 @@ def _write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
                         member.write(content[start : start + CHUNK].data)
         file.flush()
         os.fsync(file.fileno())
+        if hasattr(os, "posix_fadvise"):  # not read again soon: the next file may have its memory
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         return stream.digest()
 
 
@@ -305,15 +294,22 @@ def _read(path: Path, verify_only: bool = False) -> Checkpoint:
         raise _Damaged("its name is not step- and the step in nine digits")
     step = int(match[1])
     try:
-        with (path / ARRAYS).open("rb") as archive:
-            notes, manifest = (path / NOTES).read_bytes(), (path / MANIFEST).read_bytes()
-            sha = hashlib.file_digest(archive, "sha256").hexdigest()
-            digests = {ARRAYS: {"size": archive.tell(), "sha256": sha}, NOTES: digest(notes)}
+        notes, manifest = (path / NOTES).read_bytes(), (path / MANIFEST).read_bytes()
+        with contextlib.ExitStack() as opened:
+            files = {
+                name: opened.enter_context((path / name).open("rb")) for name in _listed(manifest)
+            }
+            threads = opened.enter_context(ThreadPoolExecutor(min(len(files), os.cpu_count() or 1)))
+            digests = dict(zip(files, threads.map(_digest_file, files.values()), strict=True))
+            digests[NOTES] = digest(notes)
             if manifest != as_json({"step": step, "files": digests}):
                 raise _Damaged(_difference(manifest, step, digests))
             if verify_only:
                 return Checkpoint(step, {}, {}, path)
-            return Checkpoint(step, _read_npz(archive), json.loads(notes), path)
+            arrays: dict[str, np.ndarray] = {}
+            for part in threads.map(_read_npz, files.values()):
+                arrays |= part
+            return Checkpoint(step, arrays, json.loads(notes), path)
     except OSError as error:
         name = Path(error.filename).name if error.filename else ARRAYS
         raise _Damaged(f"{name} cannot be read ({error.strerror})") from error
@@ -321,14 +317,27 @@ def _read(path: Path, verify_only: bool = False) -> Checkpoint:
         raise _Damaged(f"{ARRAYS} cannot be read ({error})") from error
 
 
-def _difference(manifest: bytes, step: int, digests: dict[str, Any]) -> str:
+def _listed(manifest: bytes) -> list[str]:
+    """The files of arrays that a manifest names."""
     try:
-        recorded = dict(json.loads(manifest))
-        files = dict(recorded["files"])
+        names = [name for name in dict(dict(json.loads(manifest))["files"]) if name != NOTES]
+        named = ARRAYS in names and all(_FILE.fullmatch(name) for name in names)
     except (ValueError, TypeError, KeyError):
-        return f"{MANIFEST} is damaged"
+        named = False
+    if not named:
+        raise _Damaged(f"{MANIFEST} is damaged")
+    return names
+
+
+def _digest_file(file: BufferedReader) -> dict[str, Any]:
+    sha = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"size": file.tell(), "sha256": sha}
+
+
+def _difference(manifest: bytes, step: int, digests: dict[str, Any]) -> str:
+    recorded = dict(json.loads(manifest))
     for name in digests:
-        if files.get(name) != digests[name]:
+        if dict(recorded["files"]).get(name) != digests[name]:
             return f"{name} differs from its checksum"
     if recorded.get("step") != step:
         return f"its name does not fit its step ({recorded.get('step')})"
@@ -376,14 +385,14 @@ def _hide(path: Path) -> Path:
     return hidden
 
 
-def _prune(folder: Path, newest: Path, keep: int) -> None:
-    """Remove what is not among the newest `keep` that are intact; `newest` was just written."""
-    intact = 1
+def _prune(folder: Path, known: Collection[Path], keep: int) -> None:
+    """Remove what is not among the newest `keep` that are intact, as `known` are."""
+    intact = 0
     for path in _newest_first(folder):
-        if path == newest or not _NAME.fullmatch(path.name):
+        if not _NAME.fullmatch(path.name):
             continue
         if intact < keep:
-            if not (cause := _cause(path)):
+            if path in known or not (cause := _cause(path)):
                 intact += 1
                 continue
             _log.warning("checkpoint %s is damaged and removed: %s", path.name, cause)

@@ -7,7 +7,6 @@ While it goes on, everything lies in `<runs>/<id>.part/`; when it is done, the r
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import logging
 import shutil
 import time
@@ -19,22 +18,26 @@ import jax
 import numpy as np
 
 from narl import __version__, store
-from narl.deep.checkpoint import flatten_tree, hold, load_checkpoint, save_checkpoint
+from narl.deep.checkpoint import Checkpoints, hold
 from narl.deep.envs import MakeEnv
 from narl.deep.journal import NAME as JOURNAL
-from narl.deep.journal import Journal
-from narl.deep.policy import Interface, interface_of
+from narl.deep.journal import Journal, as_lines
+from narl.deep.kept import curves, interface, networks, of_lanes, summary
+from narl.deep.memory import check_memory
+from narl.deep.plan import Course, Group, course_from
 from narl.deep.resume import capture, reinstate
 from narl.deep.rollout import Ends
-from narl.deep.settings import Settings
 from narl.deep.tasks import find_task
-from narl.deep.train import Fault, LaneSpec, Training, choose_ends, open_course
-from narl.deep.unfinished import CHECKPOINTS, COURSE, PART, record_course
+from narl.deep.train import Fault, Training, choose_ends, open_course
+from narl.deep.unfinished import CHECKPOINTS, COURSE, PART, STAGED, record_course
 from narl.errors import InputError
 from narl.provenance import version_of
 
+__all__ = ["Course", "Group", "Stopped", "course_from", "open_course", "train", "train_together"]
 _log = logging.getLogger("narl")
 
+PATIENCE = 7.0
+"""Seconds within which a training that is stopped should end."""
 OnEpoch = Callable[[dict[str, Any]], bool | None]
 """Called with every line of the journal; False ends the training."""
 
@@ -48,50 +51,8 @@ class Stopped(KeyboardInterrupt):
         self.step, self.kept = step, kept
 
 
-@dataclasses.dataclass(frozen=True)
-class Course:
-    """What is trained, and nothing else."""
-
-    settings: Settings
-    seeds: tuple[int, ...] = (0,)
-    until_solved: bool = False
-    """Stop when every seed has solved the task."""
-
-    def config(self) -> dict[str, Any]:
-        """What the run folder records and its name is a hash of."""
-        return {
-            "experiment": "train",
-            "algo": self.settings.algo,
-            "env": self.settings.env,
-            "seeds": list(self.seeds),
-            "until_solved": self.until_solved,
-            "settings": dataclasses.asdict(self.settings),
-        }
-
-    @property
-    def id(self) -> str:
-        return store.run_id(self.config())
-
-    def specs(self) -> list[LaneSpec]:
-        settings = self.settings
-        return [LaneSpec(seed, settings.algo, settings.radius) for seed in self.seeds]
-
-
-def course_from(config: dict[str, Any]) -> Course:
-    """The course that a configuration describes."""
-    try:
-        values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in config["settings"].items()
-        }
-        settings = Settings(**values)
-        return Course(settings, tuple(config["seeds"]), config["until_solved"])
-    except (KeyError, TypeError) as error:
-        raise InputError(f"run: its configuration is not one of this version ({error})") from None
-
-
 def check_course(
-    course: Course, make_env: MakeEnv | None = None, termination: Ends | None = None
+    course: Course | Group, make_env: MakeEnv | None = None, termination: Ends | None = None
 ) -> None:
     """Refuses, before anything is compiled or written, what cannot be trained."""
     settings = course.settings
@@ -102,6 +63,8 @@ def check_course(
     task = find_task(settings.env) if make_env is None else None
     with contextlib.closing(open_course(settings, 0, make_env=make_env)) as env:
         choose_ends(settings, env.spaces, termination, task.termination if task else None)
+        dims = env.spaces.obs_dim, env.spaces.action_dim
+    check_memory(settings, *dims, len(course.specs()))
 
 
 def train(
@@ -122,60 +85,97 @@ def train(
 
     An unfinished training of the same configuration is continued from its last checkpoint, and
     ``on_resume`` is told of which step that is; with ``unfinished`` even where a finished run is
-    there, as after a ``fresh`` training that was stopped. ``checkpoint_every`` counts epochs.
-    When ``should_stop`` says so, a checkpoint is written and `Stopped` raised.
+    there, as after a ``fresh`` training that was stopped. ``checkpoint_every`` counts epochs; it
+    has no influence on the outcome. When ``should_stop`` says so, a checkpoint is written and
+    `Stopped` raised.
+    """
+    ((run, found),) = train_together(
+        [course],
+        root,
+        on_epoch=on_epoch,
+        on_step=on_step,
+        on_resume=on_resume,
+        should_stop=should_stop,
+        checkpoint_every=checkpoint_every,
+        fresh=fresh,
+        unfinished=unfinished,
+        make_env=make_env,
+        termination=termination,
+    )
+    return run, found
+
+
+def train_together(
+    courses: Sequence[Course],
+    root: Path,
+    *,
+    on_epoch: OnEpoch = lambda row: None,
+    on_step: Callable[[int], None] = lambda step: None,
+    on_resume: Callable[[int], None] = lambda step: None,
+    should_stop: Callable[[], bool] = lambda: False,
+    checkpoint_every: int = 1,
+    fresh: bool = False,
+    unfinished: bool = False,
+    make_env: MakeEnv | None = None,
+    termination: Ends | None = None,
+) -> list[tuple[store.Run, bool]]:
+    """As `train`, for courses of one shape: those that are not finished share one program.
+
+    Every course gets a run folder of its own, as if it had been trained alone.
     """
     store.check_root(root)
-    config = course.config()
     anew = fresh or unfinished
-    if not anew and (found := store.find(root, config)) is not None:
-        return found, True
-    check_course(course, make_env, termination)
-    part = root / f"{course.id}{PART}"
+    done = {} if anew else _finished(courses, root)
+    missing = tuple(course for course in courses if course.id not in done)
+    if not missing:
+        return [(done[course.id], True) for course in courses]
+    plan = missing[0] if len(missing) == 1 else Group(missing)
+    check_course(plan, make_env, termination)
+    part = root / f"{plan.id}{PART}"
     with hold(part), _leaving_no_empty(part):
-        if not anew and (found := store.find(root, config)) is not None:
-            return found, True  # whoever held the folder before has finished it
+        # Whoever held the folder before may have finished it.
+        if not anew and len(done := _finished(courses, root)) == len(courses):
+            return [(done[course.id], True) for course in courses]
         if fresh:
             _empty(part)
-        record_course(part, config, checkpoint_every)
-        training = Training(
-            course.settings, course.specs(), make_env=make_env, termination=termination
-        )
-        with contextlib.closing(training):
-            walk = _Walk(training, course, part, config)
+        record_course(part, plan.config(), checkpoint_every)
+        training = Training(plan.settings, plan.specs(), make_env=make_env, termination=termination)
+        walk = _Walk(training, plan, part)
+        with contextlib.closing(training), contextlib.closing(walk.checkpoints):
             walk.prepare(on_resume)
             for row in walk.steps(on_step, should_stop, checkpoint_every):
                 if on_epoch(row) is False and not training.is_over:
                     walk.stop()
-            kept = walk.finish(root, replace=anew)
+            made = walk.finish(root, replace=anew)
         shutil.rmtree(part, ignore_errors=True)
-    return kept, False
+    return [(made.get(c.id) or done[c.id], c.id not in made) for c in courses]
+
+
+def _finished(courses: Sequence[Course], root: Path) -> dict[str, store.Run]:
+    """Those that are in the store, by id."""
+    found = {course.id: store.find(root, course.config()) for course in courses}
+    return {id_: run for id_, run in found.items() if run is not None}
 
 
 class _Walk:
     """One process's way through a training."""
 
-    def __init__(
-        self, training: Training, course: Course, part: Path, config: dict[str, Any]
-    ) -> None:
-        self.training, self.course, self.part, self.config = training, course, part, config
+    def __init__(self, training: Training, course: Course | Group, part: Path) -> None:
+        self.training, self.course, self.part = training, course, part
         self.journal = Journal(part / JOURNAL)
-        self.checkpoints = part / CHECKPOINTS
-        self.kept = 0
-        """The step of the last checkpoint."""
-        self.before = 0.0
+        self.checkpoints = Checkpoints(part / CHECKPOINTS)
+        self.before = {"total": 0.0, "compile": 0.0}
         """Seconds that earlier processes have spent."""
         self.began = time.perf_counter()
         self._said = False
 
     def prepare(self, on_resume: Callable[[int], None]) -> None:
         """Begins anew, or goes back to where an earlier process came."""
-        if not any(self.checkpoints.glob("step-*")):
+        if not any(self.checkpoints.folder.glob("step-*")):
             self.journal.path.unlink(missing_ok=True)
-            if (problem := self._problem()) is not None:
-                self._say(problem)
+            self._say(*(env.capture_problem for env in self.training.envs))
             return
-        found = load_checkpoint(self.checkpoints)
+        found = self.checkpoints.load()
         versions = _versions()
         if found.notes["versions"] != versions:
             _log.warning(
@@ -184,143 +184,118 @@ class _Walk:
                 versions,
             )
         reinstate(self.training, found.arrays, found.notes)
-        if any(state["problem"] for state in found.notes["envs"]):
-            self.training.cut_episodes()
-        self.before = float(found.notes["seconds"])
+        self.before = {name: float(found.notes["seconds"][name]) for name in self.before}
         self.journal.truncate_after(int(found.notes["journal"]))
-        self.kept = found.step
         on_resume(found.step)
 
     @property
-    def seconds(self) -> float:
-        return self.before + time.perf_counter() - self.began
+    def seconds(self) -> dict[str, float]:
+        """Spent in all, and on compiling, over all processes."""
+        own = {
+            "total": time.perf_counter() - self.began,
+            "compile": self.training.runner.compile_seconds,
+        }
+        return {name: self.before[name] + own[name] for name in own}
 
     def steps(
         self, on_step: Callable[[int], None], should_stop: Callable[[], bool], every: int
     ) -> Iterator[dict[str, Any]]:
         """Trains; gives the line of every epoch once it is in the journal."""
         training, course = self.training, self.course
-        epochs = 0
         while not training.is_over and not (course.until_solved and training.all_solved):
             if should_stop():
                 self.stop()
+            self.checkpoints.check()
             row = training.advance()
-            on_step(training.books.step)
+            step = training.books.step
+            on_step(step)
             if row is not None:
-                epochs += 1
                 self.journal.append(row)
-                if epochs % every == 0 and not training.is_over:
-                    self.keep()
+                self._stage_solved()
+                if step // course.settings.epoch_length % every == 0 and not training.is_over:
+                    self.save()
                 yield row
 
-    def keep(self) -> None:
-        """A checkpoint between two epochs.
-
-        An environment whose state cannot be kept begins a new episode here: what follows is
-        then the same whether the training is stopped or not.
-        """
-        if (problem := self._problem()) is not None:
-            self._say(problem)
-            self.training.cut_episodes()
-        self._save()
-
     def stop(self) -> None:
-        """Ends here, with a checkpoint of this moment where environments allow it."""
-        step = self.training.books.step
-        if step > self.kept and self._problem() is None:
-            self._save()
-        raise Stopped(step, self.kept)
+        """Ends here, with a checkpoint of this moment, if it does not take too long."""
+        begin, step, checkpoints = time.perf_counter(), self.training.books.step, self.checkpoints
+        checkpoints.wait()
+        waited = time.perf_counter() - begin
+        if step > checkpoints.kept and waited + checkpoints.seconds < PATIENCE:
+            self.save()
+            checkpoints.wait()
+        raise Stopped(step, checkpoints.kept)
 
-    def _problem(self) -> str | None:
-        """Why the state of an environment cannot be kept now."""
-        return next(filter(None, (env.capture_problem for env in self.training.envs)), None)
+    def _say(self, *problems: str | None) -> None:
+        """That the state of an environment cannot be kept, once."""
+        problem = next(filter(None, problems), None)
+        if problem is not None and not self._said:
+            _log.warning("%s; when it is resumed, the episode is repeated up to there", problem)
+            self._said = True
 
-    def _say(self, problem: str) -> None:
-        if not self._said:
-            _log.warning("%s; its episodes are cut at checkpoints", problem)
-        self._said = True
-
-    def _save(self) -> None:
-        arrays, notes = capture(self.training)
-        step = self.training.books.step
+    def save(self) -> None:
+        """A checkpoint of this moment; a large one is on disk some time later."""
+        begin, training = time.perf_counter(), self.training
+        self.checkpoints.wait()  # before there is yet another copy of everything
+        arrays, notes = capture(training)
+        step = training.books.step
         for name, array in arrays.items():
             if name.startswith("learner.sac.") and not np.isfinite(array).all():
                 raise Fault(f"step {step}: {name.removeprefix('learner.')} is not finite")
+        found = (state["problem"] for state in notes["envs"])
+        self._say(*(f"{training.envs[0].name}: {problem}" for problem in found if problem))
         notes |= {
             "journal": self.journal.offset,
             "seconds": self.seconds,
             "versions": _versions(),
         }
-        save_checkpoint(self.checkpoints, step, arrays, notes)
-        self.kept = step
+        self.checkpoints.save(step, arrays, notes)
+        training.books.seconds["checkpoint"] += time.perf_counter() - begin
 
-    def finish(self, root: Path, replace: bool) -> store.Run:
-        """The run folder."""
-        training = self.training
-        rows = self.journal.rows()
-        arrays = networks(training) | interface(training).arrays() | curves(rows)
+    @property
+    def _lanes(self) -> Iterator[tuple[Course, slice]]:
+        """The courses, each with its lanes."""
+        begin = 0
+        for part in self.course.parts:
+            yield part, slice(begin, begin + len(part.seeds))
+            begin += len(part.seeds)
+
+    def _stage_solved(self) -> None:
+        """Among several courses, one that is done now is kept as it is now; the others go on."""
+        if len(self.course.parts) == 1 or not self.course.until_solved:
+            return
+        books = self.training.books
+        for part, lanes in self._lanes:
+            solved = books.solved_step[lanes]
+            if None not in solved and books.step in solved:
+                self._keep(self.part / STAGED, part, lanes, replace=True)
+
+    def finish(self, root: Path, replace: bool) -> dict[str, store.Run]:
+        """The run folders, by id."""
+        self.checkpoints.wait()
+        made = {}
+        for part, lanes in self._lanes:
+            staged = store.find(self.part / STAGED, part.config())
+            if staged is None:
+                made[part.id] = self._keep(root, part, lanes, replace)
+            else:
+                made[part.id] = store.adopt(staged, root, replace)
+        return made
+
+    def _keep(self, root: Path, part: Course, lanes: slice, replace: bool) -> store.Run:
+        training, seconds = self.training, self.seconds
+        rows = [of_lanes(row, lanes) for row in self.journal.rows()]
+        arrays = networks(training, lanes) | interface(training).arrays() | curves(rows)
         return store.save(
             root,
-            self.config,
-            summary(self.course, training, rows, self.seconds),
+            part.config(),
+            summary(part.settings, training, rows, seconds, lanes),
             arrays,
             device=jax.devices()[0].device_kind,
-            seconds=self.seconds,
+            seconds=seconds["total"],
             replace=replace,
-            extras={JOURNAL: self.journal.path.read_bytes()},
+            extras={JOURNAL: as_lines(rows)},
         )
-
-
-def networks(training: Training) -> dict[str, np.ndarray]:
-    """What was learned: actor, critics, ensemble, termination."""
-    learner = training.export()
-    trees = {"sac": learner.sac, "ensemble": learner.ensemble, "ending": learner.ending}
-    return flatten_tree({name: tree for name, tree in trees.items() if tree is not None})
-
-
-def interface(training: Training) -> Interface:
-    """What the policy sees and gives."""
-    return interface_of(training.envs[0], sees_first_entries(training.settings.env))
-
-
-def sees_first_entries(env_id: str) -> bool:
-    """Whether the policy sees the first entries of what `gymnasium.make` gives by default."""
-    task = find_task(env_id)
-    return task is not None and (task.obs_keep is not None or bool(task.env_kwargs))
-
-
-CURVES = ("eval_return", "eval_length", "train_return", "model_return", "estimation_error")
-
-
-def curves(rows: Sequence[dict[str, Any]]) -> dict[str, np.ndarray]:
-    """What a chart needs, [epochs] and [epochs, seeds]."""
-    found = {"step": np.array([row["step"] for row in rows], np.int64)}
-    for name in CURVES:
-        if rows and name in rows[0]:
-            values = [[np.nan if x is None else x for x in row[name]] for row in rows]
-            found[name] = np.array(values, np.float64)
-    return found
-
-
-def summary(
-    course: Course, training: Training, rows: Sequence[dict[str, Any]], seconds: float
-) -> dict[str, Any]:
-    """What `narl train --json` prints."""
-    books, settings = training.books, course.settings
-    learned = max(books.step - settings.learn_after, 0)
-    return {
-        "solved_step": list(books.solved_step),
-        "final_return": rows[-1]["eval_return"],
-        "steps": books.step,
-        "policy_steps": max(books.step - settings.initial_steps, 0),
-        "updates": learned * settings.updates_per_step,
-        "episodes": list(books.num_episodes),
-        "seconds": {
-            "compile": training.runner.compile_seconds,
-            **books.seconds,
-            "total": seconds,
-        },
-    }
 
 
 def _versions() -> dict[str, str]:
@@ -343,6 +318,7 @@ def _leaving_no_empty(part: Path) -> Iterator[None]:
 
 def _empty(part: Path) -> None:
     """Removes an unfinished training, but not the lock that is held."""
-    shutil.rmtree(part / CHECKPOINTS, ignore_errors=True)
+    for name in (CHECKPOINTS, STAGED):
+        shutil.rmtree(part / name, ignore_errors=True)
     for name in (JOURNAL, COURSE):
         (part / name).unlink(missing_ok=True)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from narl.deep.books import Books
 from narl.deep.evaluation import Evaluation
 from narl.deep.learner import Judgement, Tally
 from narl.deep.settings import Settings
-
-if TYPE_CHECKING:
-    from narl.deep.train import Books
 
 
 def epoch_row(
@@ -71,4 +69,5 @@ def _of_the_model(settings: Settings, books: Books) -> dict[str, Any]:
         "distance": (sums.distance / steps[:, None]).tolist(),
         "value_distance": (sums.value_distance / steps[:, None]).tolist(),
         "fallback": (sums.fallback / steps).tolist(),
+        "nonfinite": sums.nonfinite.tolist(),
     }

@@ -24,7 +24,6 @@ class ModelSettings:
     """What decides the ensemble and its training."""
 
     members: int = 7
-    elites: int = 5
     width: int = 200
     depth: int = 4
     """Hidden layers."""
@@ -65,8 +64,8 @@ class Ensemble(NamedTuple):
     scale: Scale
     target_scale: Scale
     """Of the targets, for the networks' outputs; 0 and 1 without `scale_targets`."""
-    elites: Int[Array, " E"]
-    """The members with the smallest holdout error, best first."""
+    ranked: Int[Array, " M"]
+    """The members by their holdout error, best first: the elite ones lead."""
     holdout_error: Float[Array, " M"]
     """Mean squared error of each member on the data held out at the last training."""
 
@@ -113,7 +112,7 @@ def init_ensemble(
         opt=optimiser(settings).init(weights),
         scale=Scale(jnp.zeros(num_inputs), jnp.ones(num_inputs)),
         target_scale=Scale(jnp.zeros(num_outputs), jnp.ones(num_outputs)),
-        elites=jnp.arange(settings.elites),
+        ranked=jnp.arange(settings.members),
         holdout_error=jnp.full(settings.members, jnp.inf, jnp.float32),
     )
 

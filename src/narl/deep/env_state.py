@@ -8,9 +8,9 @@ captured in one of two ways:
 - otherwise as its instance attributes, if they are all plain data or random generators. That
   covers classic control and Gymnasium's wrappers. A MuJoCo simulation is captured as well.
 
-A layer that keeps anything else (a handle of some simulator, say) cannot be captured; then only
-the generators are, which is enough to begin the next episode as it would have begun. State that is
-kept outside of the instance (in a module, in a global generator) is not seen.
+A layer that keeps anything else (a handle of some simulator, say) cannot be captured; then the
+episode is repeated (see `narl.deep.replaying`), from the random generators before it on. State that
+is kept outside of the instance (in a module, in a global generator) is not seen.
 """
 
 import hashlib
@@ -50,21 +50,31 @@ class _NotPlainError(Exception):
 def capture_env(env: gymnasium.Env, model_digest: str | None) -> dict[str, Any]:
     """The environment's state as {"json": …, "arrays": …}.
 
-    json["problem"] says why it is not complete, or is None. `model_digest` is that of the
-    environment as it was made.
+    json["problem"] is None, or says why there is none. `model_digest` is that of the environment
+    as it was made.
     """
     plain = _Plain()
     try:
         layers = [_capture_layer(layer, plain, model_digest) for layer in _layers(env)]
-        problem = None
     except _NotPlainError as reason:
-        plain, problem = _Plain(), str(reason)
-        layers = [{"attributes": _generators(layer, plain)} for layer in _layers(env)]
+        return {"json": {"problem": str(reason)}, "arrays": {}}
+    return _with_spaces(env, plain, {"problem": None, "layers": layers})
+
+
+def capture_generators(env: gymnasium.Env) -> dict[str, Any]:
+    """The random generators of all layers alone, in the same form; those of a foreign kind not."""
+    plain, layers = _Plain(), []
+    for layer in _layers(env):
+        try:
+            layers.append({"attributes": _generators(layer, plain)})
+        except _NotPlainError:
+            layers.append({"attributes": {}})
+    return _with_spaces(env, plain, {"layers": layers})
+
+
+def _with_spaces(env: gymnasium.Env, plain: "_Plain", entries: dict[str, Any]) -> dict[str, Any]:
     spaces = [plain.encode(space._np_random, "space") for space in _spaces(env)]
-    return {
-        "json": {"problem": problem, "layers": layers, "spaces": spaces},
-        "arrays": plain.arrays,
-    }
+    return {"json": {**entries, "spaces": spaces}, "arrays": plain.arrays}
 
 
 def restore_env(env: gymnasium.Env, state: Mapping[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """One Gymnasium environment on the host, as the trainer sees it.
 
 Vectors in and out (see `narl.deep.spaces`), every fault named in one line, and a state that can be
-captured in mid-episode and restored in another process (see `narl.deep.env_state`).
+captured in mid-episode and restored in another process: as it is (see `narl.deep.env_state`), or
+where an environment hides it by repeating the episode (see `narl.deep.replaying`).
 """
 
 import contextlib
@@ -17,8 +18,9 @@ from gymnasium.spaces import Box
 from gymnasium.wrappers import TimeLimit
 from jaxtyping import Float32
 
-from narl.deep.env_state import capture_env, digest_model, restore_env
+from narl.deep.env_state import capture_env, capture_generators, digest_model, restore_env
 from narl.deep.rendering import prepare_rendering
+from narl.deep.replaying import Episode, captured_actions, cut_seed, episode_seed
 from narl.deep.spaces import Scaling, check_spaces, env_name, make_spaces
 from narl.deep.spaces import flatten_obs as _flatten_obs
 from narl.deep.spaces import unflatten_action as _unflatten_action
@@ -45,14 +47,20 @@ class Step(NamedTuple):
 class HostEnv:
     """One environment for one seed; made by `open_env`."""
 
-    def __init__(self, env: gymnasium.Env, seed: int, scaling: Scaling) -> None:
+    def __init__(
+        self, env: gymnasium.Env, seed: int, scaling: Scaling, *, role: str = "training"
+    ) -> None:
         self.env = env
         self.name = env_name(env)
         self.seed = seed
+        self.label = f"{self.name} (seed {seed}, {role})"
+        """Which it is among those of a training, for the lines of its faults."""
         self.spaces = make_spaces(env, scaling)
         self.time_limit = _time_limit(env)
         self.num_steps = 0
-        self._seeded = False
+        self._seeds: dict[str, Any] = {"last": None, "since": 0, "each": False}
+        """The last seed that was given, episodes since then, whether each is seeded."""
+        self._episode: Episode | None = None
         self._model_digest = digest_model(env)
         assert isinstance(env.action_space, Box)
         self._action_space = env.action_space
@@ -61,21 +69,46 @@ class HostEnv:
             space.seed(seed)  # some environments sample them
 
     def reset(self, seed: int | None = None) -> Float32[np.ndarray, " D"]:
-        """Begins an episode; the first one with the environment's seed, unless another is given."""
-        if seed is None and not self._seeded:
+        """Begins an episode; the first one with the environment's seed, unless another is given.
+
+        Where the state cannot be captured after the first one, every later episode has a seed of
+        its own, so that it can be repeated.
+        """
+        seeds, first = self._seeds, self._seeds["last"] is None
+        if first and seed is None:
             seed = self.seed
+        if seed is None:
+            seeds["since"] += 1
+            if seeds["each"]:
+                seed = episode_seed(seeds["last"], seeds["since"])
+        else:
+            seeds |= {"last": int(seed), "since": 0}
+        obs = self._begin(seed)
+        if first:
+            seeds["each"] = not self.capturable
+        return obs
+
+    def cut(self, step: int) -> Float32[np.ndarray, " D"]:
+        """Leaves the episode; the next one depends on the environment's seed and the step only."""
+        return self.reset(seed=cut_seed(self.seed, step))
+
+    def _begin(self, seed: int | None) -> Float32[np.ndarray, " D"]:
+        episode = Episode(seed, capture_generators(self.env))
         with self._named("reset"):
             result = self.env.reset(seed=seed)
             if not (isinstance(result, tuple) and len(result) == 2):
                 self._fault("reset", "reset() did not return (observation, info)")
             obs = self._vector(result[0], "reset")
-        self._seeded = True
+        episode.begin(obs)
+        self._episode = episode
         return obs
 
     def step(self, action: Float32[np.ndarray, " A"]) -> Step:
         """Takes an action in [−1, 1]^A."""
         self.num_steps += 1
-        when = f"step {self.num_steps}"
+        return self._take(action, f"step {self.num_steps}")
+
+    def _take(self, action: Float32[np.ndarray, " A"], when: str) -> Step:
         if not np.isfinite(action).all():
             index = int(np.flatnonzero(~np.isfinite(action))[0])
             self._fault(when, f"the policy's action[{index}] is {action[index]}")
@@ -88,12 +121,15 @@ class HostEnv:
                     "step() did not return (observation, reward, terminated, truncated, info)",
                 )
             obs, reward, terminated, truncated, _ = result
-            return Step(
+            step = Step(
                 self._vector(obs, when),
                 self._number(reward, when),
                 bool(terminated),
                 bool(truncated),
             )
+        if self._episode is not None:
+            self._episode.add(action, step.obs, step.reward)
+        return step
 
     def render(self) -> np.ndarray:
         """A picture [height, width, 3] of uint8; needs render_mode="rgb_array"."""
@@ -110,37 +146,66 @@ class HostEnv:
     @property
     def capture_problem(self) -> str | None:
         """Why the state cannot be captured in mid-episode, in one line; None if it can."""
-        problem = self.capture()["json"]["problem"]
+        with self._named("capture"):
+            problem = capture_env(self.env, self._model_digest)["json"]["problem"]
         return None if problem is None else f"{self.name}: {problem}"
 
     @property
     def capturable(self) -> bool:
-        """Whether a restored environment continues in mid-episode.
-
-        Otherwise `restore` brings back the random generators only: reset after it.
-        """
+        """Whether the state itself is captured; otherwise `restore` repeats the episode."""
         return self.capture_problem is None
 
     def capture(self) -> dict[str, Any]:
         """The state as {"json": …, "arrays": {name: array}}; both can be stored without pickle."""
         with self._named("capture"):
             state = capture_env(self.env, self._model_digest)
+        if state["json"]["problem"] is not None:
+            # None: it was captured itself when this episode was restored, and has closed up since.
+            episode = None if self._episode is None else self._episode.capture()
+            state["json"]["episode"] = None if episode is None else episode["json"]
+            state["arrays"] = {} if episode is None else episode["arrays"]
         state["json"] |= {
             "name": self.name,
             "num_steps": self.num_steps,
-            "seeded": self._seeded,
+            "seeds": dict(self._seeds),
         }
         return state
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes over a captured state; the environment must have been made in the same way."""
+    def restore(self, state: Mapping[str, Any]) -> bool:
+        """Takes over a captured state; the environment must have been made in the same way.
+
+        False: the episode was repeated and did not lead to what was seen then, as where the
+        environment is not a function of seed and actions; `cut` must follow.
+        """
         captured = state["json"]
         if captured["name"] != self.name:
             raise InputError(f"env: the captured state is of {captured['name']}, not {self.name}")
-        with self._named("restore"):
-            restore_env(self.env, state)
+        continues = True
+        if captured["problem"] is None:
+            with self._named("restore"):
+                restore_env(self.env, state)
+            self._episode = None  # how it began is not known any more
+        else:
+            continues = captured["episode"] is not None and self._repeat(state)
         self.num_steps = captured["num_steps"]
-        self._seeded = captured["seeded"]
+        self._seeds = dict(captured["seeds"])
+        return continues
+
+    def _repeat(self, state: Mapping[str, Any]) -> bool:
+        """Does again what was done in the captured episode; whether the same was seen."""
+        captured, arrays = state["json"]["episode"], state["arrays"]
+        with self._named("restore"):
+            restore_env(self.env, {"json": captured["generators"], "arrays": arrays})
+        try:
+            self._begin(captured["seed"])
+            for i, action in enumerate(captured_actions(arrays, self.spaces.action_dim)):
+                step = self._take(action, f"repeated step {i + 1}")
+                if step.terminated or step.truncated:
+                    return False
+        except EnvironmentFault:  # it went well the first time; a new episode may
+            return False
+        assert self._episode is not None
+        return self._episode.seen == captured["seen"]
 
     def _vector(self, obs: Any, when: str) -> Float32[np.ndarray, " D"]:
         """The observation for the networks, if it has the right shape and is finite."""
@@ -179,11 +244,11 @@ class HostEnv:
         except Exception as error:
             text = _first_line(str(error))
             raise EnvironmentFault(
-                f"{self.name}: {when}: {type(error).__name__}{': ' if text else ''}{text}"
+                f"{self.label}: {when}: {type(error).__name__}{': ' if text else ''}{text}"
             ) from error
 
     def _fault(self, when: str, cause: str) -> NoReturn:
-        raise EnvironmentFault(f"{self.name}: {when}: {cause}")
+        raise EnvironmentFault(f"{self.label}: {when}: {cause}")
 
 
 class FirstEntries(gymnasium.ObservationWrapper):
@@ -219,8 +284,12 @@ def open_env(
     *,
     scaling: Scaling = "bounds",
     obs_keep: int | None = None,
+    role: str = "training",
 ) -> HostEnv:
-    """Makes an environment from Gymnasium's id, or from a function that returns a new one."""
+    """Makes an environment from Gymnasium's id, or from a function that returns a new one.
+
+    ``role`` says whose it is ("training", "evaluation"); lines about its faults name it.
+    """
     kwargs = dict(env_kwargs or {})
     if render_mode is not None:
         prepare_rendering()
@@ -233,7 +302,7 @@ def open_env(
         if obs_keep is not None:
             made = FirstEntries(made, obs_keep)
         check_spaces(made)
-        return HostEnv(made, seed, scaling)
+        return HostEnv(made, seed, scaling, role=role)
     except Exception:
         made.close()
         raise

@@ -43,8 +43,8 @@ def evaluate(
 ) -> Evaluation:
     """``num_episodes`` episodes of at most ``horizon`` steps; with ``frames``, pictures of them."""
     returns, lengths, starts = [], [], []
-    for episode in range(num_episodes):
-        obs = env.reset(seed=seed if episode == 0 else None)
+    for of_episode in _episode_seeds(seed, num_episodes):
+        obs = env.reset(seed=of_episode)
         starts.append(obs)
         total, length, over = 0.0, 0, False
         while not over and length < horizon:
@@ -56,6 +56,17 @@ def evaluate(
         returns.append(total)
         lengths.append(length)
     return Evaluation(returns, lengths, np.stack(starts))
+
+
+def first_observations(env: HostEnv, num_episodes: int, seed: int) -> Float[np.ndarray, "B D"]:
+    """Where the episodes of `evaluate` begin."""
+    return np.stack([env.reset(seed=one) for one in _episode_seeds(seed, num_episodes)])
+
+
+def _episode_seeds(seed: int, num_episodes: int) -> list[int]:
+    """One per episode: where it begins depends on no other."""
+    later = (np.random.SeedSequence([seed, i]) for i in range(1, num_episodes))
+    return [seed, *(int(words.generate_state(1)[0]) for words in later)]
 
 
 def evaluation_seed(seed: int, step: int) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from narl.deep.ensemble import (
     Ensemble,
@@ -86,15 +87,28 @@ def split_rows(
     share = (settings.holdout_share * num_rows).astype(jnp.int32)
     num_held = jnp.minimum(share, settings.holdout_most)
     num_train = num_rows - num_held
-    draws = jax.random.randint(key_draw, (settings.members, capacity), 0, num_train)
+    draws = _per_member(
+        lambda key: jax.random.randint(key, (capacity,), 0, num_train), key_draw, settings.members
+    )
     held = order[: min(settings.holdout_most, capacity)]
     return Split(order[num_held + draws], num_train, held, num_held)
 
 
+def _per_member(
+    draw: Callable[[PRNGKeyArray], Array], key: PRNGKeyArray, members: int
+) -> Shaped[Array, "M C"]:
+    """A row of draws per member; what a row begins with does not depend on its length.
+
+    So a training does not depend on the capacity of its buffer, that is, on how long it will be.
+    """
+    return jax.vmap(draw)(jax.random.split(key, members))
+
+
 def _shuffle(key: PRNGKeyArray, chosen: Int[Array, "M C"], num_train: Array) -> Int[Array, "M C"]:
     """Each member's draws in another order."""
-    rank = jax.random.uniform(key, chosen.shape)
-    rank = jnp.where(jnp.arange(chosen.shape[1]) < num_train, rank, 2.0)
+    members, capacity = chosen.shape
+    rank = _per_member(lambda key: jax.random.uniform(key, (capacity,)), key, members)
+    rank = jnp.where(jnp.arange(capacity) < num_train, rank, 2.0)
     return jnp.take_along_axis(chosen, jnp.argsort(rank, axis=-1), axis=-1)
 
 
@@ -192,13 +206,12 @@ def fit(
         )
 
     end = jax.lax.while_loop(go_on, epoch, _first_progress(ensemble, split.chosen))
-    ranked = jnp.argsort(end.best_error)
     trained = Ensemble(
         weights=end.best,
         opt=end.opt,
         scale=scale,
         target_scale=target_scale,
-        elites=ranked[: ensemble.elites.shape[0]],
+        ranked=jnp.argsort(end.best_error),
         holdout_error=end.best_error,
     )
     return trained, FitReport(end.epoch, end.best_error)

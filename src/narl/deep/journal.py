@@ -7,7 +7,7 @@ it cuts the journal back to there, so that its metrics are those of an uninterru
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,11 @@ from narl.files import flush_folder, plain
 
 NAME = "progress.jsonl"
 """What the journal of a run is called in its folder."""
+
+
+def as_lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Rows as they stand in the file."""
+    return "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows).encode()
 
 
 @dataclass(frozen=True)
@@ -32,12 +37,12 @@ class Journal:
 
     def append(self, row: Mapping[str, Any]) -> int:
         """Write a row to disk and return the new offset; a non-finite number becomes null."""
-        line = json.dumps(plain("progress", row, non_finite="null"), allow_nan=False) + "\n"
+        line = as_lines([plain("progress", row, non_finite="null")])
         new = not self.path.exists()
         offset = self.offset
         with self.path.open("ab") as file:
             file.truncate(offset)
-            file.write(line.encode())
+            file.write(line)
             file.flush()
             os.fsync(file.fileno())
         if new:

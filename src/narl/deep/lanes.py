@@ -38,6 +38,8 @@ class Lanes(Protocol):
     num_lanes: int
     num_traces: int
     compile_seconds: float
+    batched: bool
+    """Whether lanes are one batch, in which both branches of a condition are computed."""
 
     def start(self, init: Callable[..., Any], *per_lane: Any) -> Any:
         """The first state; every argument has a leading axis of lanes."""
@@ -93,12 +95,15 @@ class _Runner:
 class VmapLanes(_Runner):
     """All lanes in one program with a leading axis."""
 
+    batched = True
+
     def start(self, init: Callable[..., Any], *per_lane: Any) -> Any:
         return jax.jit(jax.vmap(init))(*per_lane)
 
     def lift(self, program: Program) -> Lifted:
         batched = jax.vmap(self._counted(program), in_axes=(0, 0, None))
-        return _Compiled(self, jax.jit(batched, donate_argnums=0))
+        options = _command_buffers()
+        return _Compiled(self, jax.jit(batched, donate_argnums=0, compiler_options=options))
 
     def export(self, state: Any, part: Part = lambda state: state) -> Any:
         return jax.tree.map(np.asarray, part(state))
@@ -109,6 +114,8 @@ class VmapLanes(_Runner):
 
 class CoreLanes(_Runner):
     """A program per lane, spread over the cores by threads."""
+
+    batched = False
 
     def __init__(self, num_lanes: int, num_threads: int | None = None) -> None:
         super().__init__(num_lanes)
@@ -124,8 +131,8 @@ class CoreLanes(_Runner):
         return range(self.num_lanes)
 
     def lift(self, program: Program) -> Lifted:
-        # Where every core has a lane of its own, threads inside a product only get in the way.
-        options = {"xla_cpu_multi_thread_eigen": self._num_threads == 1, **_without_copies()}
+        # The same options whatever the number of lanes: they decide the bits.
+        options = _without_copies()
         jitted = jax.jit(self._counted(program), donate_argnums=0, compiler_options=options)
         return _OnCores(self, _Compiled(self, jitted))
 
@@ -197,11 +204,30 @@ class _OnCores:
 
 @functools.cache
 def _without_copies() -> dict[str, bool]:
-    """XLA's option that spares the loop of updates a copy of every weight (6 % of its time).
+    """XLA's option that spares the loop of updates a copy of every weight (6 % of its time)."""
+    return _if_known({"xla_cpu_copy_insertion_use_region_analysis": True})
 
-    Options of the compiler come and go with its versions: empty where this one is not known.
+
+@functools.cache
+def _command_buffers() -> dict[str, Any]:
+    """XLA's options that send a GPU a whole loop at once, independent kernels side by side.
+
+    A lane's kernels are too small to fill it. On an H200: 0.15 ms per update instead of 0.19 with
+    five lanes, 0.09 instead of 0.12 with one; model training takes four fifths of the time.
     """
-    options = {"xla_cpu_copy_insertion_use_region_analysis": True}
+    if jax.default_backend() != "gpu":
+        return {}
+    kinds = "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE"
+    return _if_known(
+        {
+            "xla_gpu_enable_command_buffer": kinds,
+            "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
+        }
+    )
+
+
+def _if_known(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of the compiler come and go with its versions: none where one is not known."""
     try:
         jax.jit(lambda x: x, compiler_options=options).lower(jnp.float32(0.0)).compile()
     except jax.errors.JaxRuntimeError:

@@ -22,6 +22,9 @@ from narl.deep.sac import Batch, Losses, Sac, init_sac, update_many
 from narl.deep.settings import Settings
 from narl.paper import implements
 
+_FIRST_ACTION = 0xFFFF_FFFF
+"""In place of a step's number, for the action before the first step."""
+
 
 class Tally(NamedTuple):
     """Sums of what the updates report, since the last evaluation."""
@@ -80,13 +83,15 @@ class Programs:
     """Steps of an episode inside the model."""
     chunk: int = 10_000
     """Imagined trajectories at a time."""
+    selector: int | None = None
+    """How every lane selects; None: each as its own `Lane` says."""
 
     def begin(self, seed: UInt[Array, ""], lane: Lane, obs: Float[Array, " D"]) -> Learner:
         """Fresh networks and empty buffers; the first action is random."""
         key_lane, key_sac, key_model, key_ending = jax.random.split(jax.random.key(seed), 4)
         settings, dims = self.settings, (self.obs_dim, self.action_dim)
         modelled = settings.uses_model
-        key_act = jax.random.fold_in(key_lane, settings.steps)
+        key_act = jax.random.fold_in(key_lane, _FIRST_ACTION)
         return Learner(
             key=jax.random.key_data(key_lane),
             lane=lane,
@@ -219,6 +224,7 @@ class Programs:
             ends=learned if known is None else known,
             selection=settings.selection(),
             discount=settings.discount,
+            selector=self.selector,
         )
 
 

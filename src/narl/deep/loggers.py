@@ -1,25 +1,25 @@
 """Callbacks that show a training elsewhere: TensorBoard, Weights & Biases.
 
-Each is called with the line of every epoch (see docs/metrics.md) and writes one number per seed
-under `name/seed0`, and the seconds spent under `seconds/env` and so on.
+Each is called with the line of every epoch (see docs/metrics.md) and writes every number in it:
+those of each seed under `name/seed0`, those of each member of its ensemble under
+`name/seed0/member2`, the seconds spent under `seconds/env` and so on.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
 from narl.errors import InputError
 
-SCALARS = (
-    *("eval_return", "eval_length", "train_return", "episodes", "value"),
-    *("critic_loss", "actor_loss", "alpha_loss", "temperature", "entropy", "q_value"),
-    *("model_return", "estimation_error", "holdout_error", "model_epochs", "fallback"),
-)
-"""One number per seed; of the holdout error, the mean over the members."""
+AXIS = "step"
+"""The column over which the others are drawn."""
+OF_EPISODES = frozenset({"eval_returns"})
+"""Columns whose inner lists are not of members."""
 
 Write = Callable[[Mapping[str, float], int], None]
 """(numbers by name, step)"""
@@ -34,7 +34,7 @@ class Logger:
         self._write, self.close, self._seeds = write, close, seeds
 
     def __call__(self, row: dict[str, Any]) -> None:
-        self._write(scalars(row, self._seeds), int(row["step"]))
+        self._write(scalars(row, self._seeds), int(row[AXIS]))
 
     def __enter__(self) -> Logger:
         return self
@@ -51,17 +51,29 @@ class Logger:
 def scalars(row: Mapping[str, Any], seeds: Sequence[int] | None = None) -> dict[str, float]:
     """The numbers of an epoch by name; what is not known in it is left out."""
     found: dict[str, float] = {}
-    for name in SCALARS:
-        for place, value in enumerate(row.get(name) or ()):
-            if isinstance(value, list):
-                known = [x for x in value if x is not None]
-                value = sum(known) / len(known) if known else None
-            if value is not None:
-                seed = place if seeds is None else seeds[place]
-                found[f"{name}/seed{seed}"] = float(value)
-    for name, spent in (row.get("seconds") or {}).items():
-        found[f"seconds/{name}"] = float(spent)
+    for name, column in row.items():
+        if name == AXIS:
+            continue
+        if isinstance(column, Mapping):
+            parts = {f"{name}/{part}": value for part, value in column.items()}
+        elif isinstance(column, (list, tuple)):
+            parts = {
+                f"{name}/seed{i if seeds is None else seeds[i]}": x for i, x in enumerate(column)
+            }
+        else:
+            parts = {name: column}
+        inner = "episode" if name in OF_EPISODES else "member"
+        for label, part in parts.items():
+            if isinstance(part, (list, tuple)):
+                found |= _numbers({f"{label}/{inner}{i}": x for i, x in enumerate(part)})
+            else:
+                found |= _numbers({label: part})
     return found
+
+
+def _numbers(parts: Mapping[str, Any]) -> dict[str, float]:
+    """Those that are numbers."""
+    return {label: float(value) for label, value in parts.items() if isinstance(value, Real)}
 
 
 def tensorboard_logger(folder: Path | str, *, seeds: Sequence[int] | None = None) -> Logger:

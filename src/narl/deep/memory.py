@@ -1,14 +1,22 @@
-"""How many bytes a lane needs on the device, before anything is allocated."""
+"""How many bytes a training needs on the device, before anything is allocated."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from narl.deep.lanes import num_cores
 from narl.deep.learner import Programs
 from narl.deep.rollout import Lane
+from narl.deep.settings import Settings
+from narl.errors import InputError
+
+_FLOAT = 4
+_MEMINFO = Path("/proc/meminfo")
 
 
 class Memory(NamedTuple):
@@ -29,10 +37,11 @@ class Memory(NamedTuple):
 def lane_memory(programs: Programs) -> Memory:
     """From the shapes of the state, without making it."""
     scalar = jax.ShapeDtypeStruct((), jnp.float32)
+    count = jax.ShapeDtypeStruct((), jnp.int32)
     learner = jax.eval_shape(
         programs.begin,
         jax.ShapeDtypeStruct((), jnp.uint32),
-        Lane(jax.ShapeDtypeStruct((), jnp.int32), scalar),  # type: ignore[arg-type]
+        Lane(count, scalar, count),  # type: ignore[arg-type]
         jax.ShapeDtypeStruct((programs.obs_dim,), jnp.float32),
     )
 
@@ -41,3 +50,61 @@ def lane_memory(programs: Programs) -> Memory:
 
     real, model = size(learner.real), size(learner.model)
     return Memory(real, model, size(learner) - real - model)
+
+
+def temporary_memory(programs: Programs) -> int:
+    """Bytes that a lane needs while its models are trained or imagine, about.
+
+    Training holds all rows as inputs and targets, once and once more in each member's own order,
+    with indices; imagining holds what every layer of every member makes of a chunk.
+    """
+    settings = programs.settings
+    if not settings.uses_model:
+        return 0
+    members, columns = settings.num_members, 2 * programs.obs_dim + programs.action_dim + 1
+    training = settings.real_capacity * ((members + 1) * columns + 3 * members)
+    held = min(settings.holdout_most, settings.real_capacity)
+    training += held * members * settings.model_width
+    chunk, depth = min(programs.chunk, settings.rollout_batch), settings.model_depth
+    imagining = chunk * members * (depth * settings.model_width + max(settings.hidden))
+    return _FLOAT * max(training, imagining)
+
+
+def needed_memory(settings: Settings, obs_dim: int, action_dim: int, num_lanes: int) -> int:
+    """Bytes of so many lanes with what is temporary, on the device that is there."""
+    programs = Programs(settings, obs_dim, action_dim, None, 1)
+    at_once = num_lanes
+    if jax.default_backend() == "cpu":
+        at_once = min(num_lanes, num_cores())
+    return num_lanes * lane_memory(programs).total + at_once * temporary_memory(programs)
+
+
+def available_memory() -> int | None:
+    """Bytes that the device has for a training; None where it does not say."""
+    if jax.default_backend() == "cpu":
+        try:
+            text = _MEMINFO.read_text(encoding="ascii")
+        except (OSError, ValueError):  # not on Linux
+            return None
+        found = re.search(r"^MemAvailable:\s*(\d+) kB$", text, re.MULTILINE)
+        return None if found is None else 1024 * int(found[1])
+    stats = jax.devices()[0].memory_stats()
+    return None if stats is None else stats.get("bytes_limit")
+
+
+def check_memory(settings: Settings, obs_dim: int, action_dim: int, num_lanes: int) -> None:
+    """Refuses a training that the device has no room for."""
+    needed = needed_memory(settings, obs_dim, action_dim, num_lanes)
+    available = available_memory()
+    if available is None or needed <= available:
+        return
+    smaller = "rollout_batch, retain_epochs or buffer" if settings.uses_model else "buffer"
+    lanes = f"{num_lanes} seeds need" if num_lanes > 1 else "it needs"
+    raise InputError(
+        f"memory: {lanes} {_shown(needed)} and {_shown(available)} are available; take "
+        f"{'fewer seeds, or ' if num_lanes > 1 else ''}a smaller {smaller}"
+    )
+
+
+def _shown(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"

@@ -58,9 +58,7 @@ def apply_network(
 
 
 @jax.custom_vjp
-def narrow_product(
-    x: Float[Array, "*C B I"], w: Float[Array, "*C I O"]
-) -> Float[Array, "*C B O"]:
+def narrow_product(x: Float[Array, "*C B I"], w: Float[Array, "*C I O"]) -> Float[Array, "*C B O"]:
     """x @ w for few outputs O.
 
     Its gradient for w is the transpose of ctᵀ @ x: as xᵀ @ ct, a wide matrix times a narrow one,

@@ -32,6 +32,8 @@ class Lane(NamedTuple):
     """`selection.RANDOM` or `selection.OPTIMISTIC`."""
     radius: Float[Array, ""]
     """ε_M; infinity for none."""
+    num_elites: Int[Array, ""]
+    """Members that RANDOM draws from."""
 
 
 class Dream(NamedTuple):
@@ -43,6 +45,8 @@ class Dream(NamedTuple):
     ends: Ends
     selection: SelectionSettings
     discount: float
+    selector: int | None = None
+    """That of all lanes, where they share one: then nothing is computed for the other."""
 
 
 class Selections(NamedTuple):
@@ -59,6 +63,8 @@ class Selections(NamedTuple):
     """|V(ŝ'_m) − mean_m V|, 0 where the selection looks at no values."""
     fallback: Float[Array, ""]
     """Steps in which the radius excluded every member."""
+    nonfinite: Float[Array, ""]
+    """Steps that were not finite; they count nowhere else and are not stored."""
 
 
 class Imagined(NamedTuple):
@@ -74,7 +80,8 @@ class Imagined(NamedTuple):
 
 def no_selections(members: int) -> Selections:
     zero = jnp.zeros(members)
-    return Selections(jnp.float32(0.0), zero, zero, zero, zero, jnp.float32(0.0))
+    none = jnp.float32(0.0)
+    return Selections(none, zero, zero, zero, zero, none, none)
 
 
 def imagined_step(
@@ -96,12 +103,17 @@ def imagined_step(
         return selected, jnp.abs(values - values.mean(0))
 
     def by_chance() -> tuple[Selected, Array]:
-        selected = select_elite(key_select, prediction, dream.ensemble.elites)
+        selected = select_elite(
+            key_select, prediction, dream.ensemble.ranked, dream.lane.num_elites
+        )
         return selected, jnp.zeros(prediction.reward.shape)
 
-    selected, value_distance = jax.lax.cond(
-        dream.lane.selector == OPTIMISTIC, by_optimism, by_chance
-    )
+    if dream.selector is None:
+        selected, value_distance = jax.lax.cond(
+            dream.lane.selector == OPTIMISTIC, by_optimism, by_chance
+        )
+    else:
+        selected, value_distance = by_optimism() if dream.selector == OPTIMISTIC else by_chance()
     done = dream.ends(obs, action, selected.next_obs).astype(jnp.float32)
     away = prediction.next_obs - prediction.next_obs.mean(0)
     return Imagined(
@@ -129,16 +141,19 @@ def next_values(
     return jnp.where(done, 0.0, value.reshape(members, num_rows))
 
 
-def _tally(sums: Selections, now: Imagined, alive: Bool[Array, " B"]) -> Selections:
-    weight = alive.astype(jnp.float32)
+def _tally(
+    sums: Selections, now: Imagined, alive: Bool[Array, " B"], finite: Bool[Array, " B"]
+) -> Selections:
+    weight = (alive & finite).astype(jnp.float32)
     members = jnp.arange(sums.chosen.shape[0])[:, None]
     return Selections(
         steps=sums.steps + weight.sum(),
         chosen=sums.chosen + (weight * (now.member == members)).sum(-1),
         reward_chosen=sums.reward_chosen + (weight * (now.reward_member == members)).sum(-1),
-        distance=sums.distance + (weight * now.distance).sum(-1),
-        value_distance=sums.value_distance + (weight * now.value_distance).sum(-1),
+        distance=sums.distance + jnp.where(weight > 0, now.distance, 0.0).sum(-1),
+        value_distance=sums.value_distance + jnp.where(weight > 0, now.value_distance, 0.0).sum(-1),
         fallback=sums.fallback + (weight * now.fallback).sum(),
+        nonfinite=sums.nonfinite + (alive & ~finite).sum(),
     )
 
 
@@ -174,7 +189,7 @@ def branch(
             kept = alive & finite
             model = add_where(model, pack(step.batch), kept, retained)
             going_on = kept & (step.batch.done < 0.5)
-            return model, _tally(sums, step, kept), step.batch.next_obs, going_on
+            return model, _tally(sums, step, alive, finite), step.batch.next_obs, going_on
 
         model, sums, _, _ = jax.lax.fori_loop(0, length, one_step, (*now, starts, begun))
         return model, sums

@@ -12,9 +12,11 @@ import numpy as np
 
 from narl import store
 from narl.deep.checkpoint import load_checkpoint
-from narl.deep.course import course_from, open_course, sees_first_entries
+from narl.deep.course import course_from, open_course
 from narl.deep.journal import NAME as JOURNAL
+from narl.deep.kept import sees_first_entries
 from narl.deep.policy import Policy, interface_from, interface_of, policy_from
+from narl.deep.settings import Settings
 from narl.deep.train import Training
 from narl.deep.unfinished import CHECKPOINTS, COURSE, open_unfinished
 from narl.errors import InputError
@@ -74,13 +76,33 @@ def _networks(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: array for name, array in arrays.items() if name.startswith(kinds)}
 
 
+def room(settings: Settings, total: int, state: State | None) -> int:
+    """For how many steps the buffers are made of a training that is to come to ``total``.
+
+    At first no more than asked for: then they are those of `narl train`. Whoever goes on will
+    do so again, and another size would be compiled anew: from then on a power of two, with as
+    much to come as there has been.
+    """
+    if state is None and total > settings.learn_after:
+        return total
+    if state is not None and total <= (kept := state[0][_ROWS].shape[1]):
+        return int(kept)
+    return _power_of_two(2 * max(total, settings.learn_after))
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << (least - 1).bit_length()
+
+
+_ROWS = "learner.real.rows"
+
+
 def with_room(arrays: Mapping[str, np.ndarray], training: Training) -> dict[str, np.ndarray]:
-    """A checkpoint's arrays for a training of more steps, or fewer.
+    """A checkpoint's arrays for a training with room for more steps.
 
     The ring of real transitions then has another length. It has not come round yet; or else its
     length is that of the settings, and stays.
     """
-    name, capacity = "learner.real.rows", training.settings.real_capacity
-    rows = arrays[name][:, :capacity]
-    room = ((0, 0), (0, capacity - rows.shape[1]), (0, 0))
-    return {**arrays, name: np.pad(rows, room)}
+    rows, capacity = arrays[_ROWS], training.settings.real_capacity
+    grown = ((0, 0), (0, capacity - rows.shape[1]), (0, 0))
+    return {**arrays, _ROWS: np.pad(rows, grown)}

@@ -49,10 +49,15 @@ def take(per_member: Float[Array, "M B *D"], member: Int[Array, " B"]) -> Float[
 
 
 @implements("sec:6.1-elite")
-def select_elite(key: PRNGKeyArray, prediction: Prediction, elites: Int[Array, " E"]) -> Selected:
-    """A member drawn uniformly among the elite ones, anew at every step (MBPO)."""
+def select_elite(
+    key: PRNGKeyArray,
+    prediction: Prediction,
+    ranked: Int[Array, " M"],
+    num_elites: Int[Array, ""] | int,
+) -> Selected:
+    """A member drawn uniformly among the best ``num_elites``, anew at every step (MBPO)."""
     num_rows = prediction.reward.shape[1]
-    member = elites[jax.random.randint(key, (num_rows,), 0, elites.shape[0])]
+    member = ranked[jax.random.randint(key, (num_rows,), 0, num_elites)]
     return Selected(
         reward=take(prediction.reward, member),
         next_obs=take(prediction.next_obs, member),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Literal
 
 from narl.deep.ensemble import ModelSettings
@@ -102,8 +102,11 @@ class Settings:
 
     @property
     def num_elites(self) -> int:
-        """NARL uses every member."""
-        if self.algo == "narl":
+        return self.elites_of(self.algo)
+
+    def elites_of(self, algo: str) -> int:
+        """Members that a lane of this algorithm uses: NARL every one."""
+        if algo == "narl":
             return self.num_members
         return min(5 if self.elites is None else self.elites, self.num_members)
 
@@ -157,7 +160,6 @@ class Settings:
     def model(self) -> ModelSettings:
         return ModelSettings(
             members=self.num_members,
-            elites=self.num_elites,
             width=self.model_width,
             depth=self.model_depth,
             scale_targets=self.scale_targets,
@@ -201,7 +203,7 @@ def make_settings(env: str, algo: str = "narl", **given: Any) -> Settings:
     if given.get("initial_steps") is not None and given.get("learn_after") is None:
         values["learn_after"] = given["initial_steps"]
     settings = Settings(env=env, algo=algo, **values)  # type: ignore[arg-type]
-    check_settings(settings)
+    check_settings(settings, {name for name, value in given.items() if value is not None})
     return settings
 
 
@@ -232,8 +234,11 @@ _RANGES: dict[str, tuple[float, float]] = {
 }
 
 
-def check_settings(settings: Settings) -> None:
-    """Refuses what cannot be run; the line names the field and the nearest valid value."""
+def check_settings(settings: Settings, given: Collection[str] = ("steps",)) -> None:
+    """Refuses what cannot be run; the line names the field and the nearest valid value.
+
+    Where two fields do not go together, it names the one that was ``given``.
+    """
     for name, valid in _CHOICES.items():
         if getattr(settings, name) not in valid:
             raise unknown(name, str(getattr(settings, name)), valid)
@@ -254,16 +259,31 @@ def check_settings(settings: Settings) -> None:
             f"elites: {settings.elites} is too large; the nearest valid value is "
             f"{settings.num_members} (members)"
         )
-    if settings.initial_steps > settings.steps:
-        raise InputError(
-            f"initial_steps: {settings.initial_steps} is too large; "
-            f"the nearest valid value is {settings.steps} (steps)"
-        )
     if settings.learn_after < settings.initial_steps:
         raise InputError(
             f"learn_after: {settings.learn_after} is too small; "
             f"the nearest valid value is {settings.initial_steps} (initial_steps)"
         )
+    _check_length(settings, given)
+
+
+def _check_length(settings: Settings, given: Collection[str]) -> None:
+    """Refuses a training that ends before its first update."""
+    steps, begin = settings.steps, settings.learn_after
+    if steps > begin:
+        return
+    name, first = "initial_steps", f"{begin} random steps come first"
+    if begin > settings.initial_steps:
+        name, first = "learn_after", f"updates begin after {begin} steps"
+    if "steps" in given or name not in given or steps == 1:
+        raise InputError(
+            f"steps: {steps} is too small; {first}, so at least {begin + 1}, "
+            f"or give a smaller {name}"
+        )
+    raise InputError(
+        f"{name}: {begin} is too large; the nearest valid value is {steps - 1}, "
+        f"for there are {steps} steps in all"
+    )
 
 
 def _check_shapes(settings: Settings) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import functools
 import time
 from collections.abc import Callable, Sequence
@@ -14,8 +14,9 @@ import numpy as np
 from jaxtyping import Float
 
 from narl.deep import diagnostics
+from narl.deep.books import LaneSpec, new_books
 from narl.deep.envs import HostEnv, MakeEnv, open_env
-from narl.deep.evaluation import Evaluation, evaluate, evaluation_seed
+from narl.deep.evaluation import Evaluation, evaluate, evaluation_seed, first_observations
 from narl.deep.lanes import Lanes, make_lanes, num_cores
 from narl.deep.learner import Clock, Learner, Programs
 from narl.deep.rollout import Ends, Lane
@@ -25,32 +26,6 @@ from narl.deep.spaces import Spaces, unscale_obs
 from narl.deep.tasks import find_task
 from narl.deep.termination import never
 from narl.errors import InputError
-
-
-@dataclasses.dataclass(frozen=True)
-class LaneSpec:
-    """One seed of one configuration; lanes of one training share everything else."""
-
-    seed: int
-    algo: str
-    radius: float | None
-
-
-@dataclasses.dataclass
-class Books:
-    """What the host keeps: counters and what the diagnostics of this epoch need."""
-
-    step: int = 0
-    episode_return: list[float] = dataclasses.field(default_factory=list)
-    finished: list[list[float]] = dataclasses.field(default_factory=list)
-    """Per lane, returns of the episodes that ended in this epoch."""
-    num_episodes: list[int] = dataclasses.field(default_factory=list)
-    solved_step: list[int | None] = dataclasses.field(default_factory=list)
-    reports: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """What the ensemble said of itself in this epoch."""
-    seconds: dict[str, float] = dataclasses.field(
-        default_factory=lambda: dict.fromkeys(("env", "model", "rollout", "sac", "eval"), 0.0)
-    )
 
 
 class Fault(RuntimeError):
@@ -71,30 +46,44 @@ class Training:
     ) -> None:
         self.settings, self.specs = settings, tuple(lanes)
         self._make_env = make_env
-        task = find_task(settings.env) if make_env is None else None
-        self.envs = [self.open(spec.seed) for spec in self.specs]
-        self.judges = [self.open(spec.seed) for spec in self.specs]
-        """Environments of the evaluations."""
-        spaces = self.envs[0].spaces
-        known = choose_ends(settings, spaces, termination, task.termination if task else None)
-        self.horizon = self.envs[0].time_limit or settings.eval_horizon
-        self.programs = Programs(settings, spaces.obs_dim, spaces.action_dim, known, self.horizon)
-        self.runner = runner(len(self.specs))
-        self._lift(self.runner)
-        self._nothing = np.zeros(len(self.specs), np.float32)
-        """For programs that take no argument per lane."""
-        self.books = Books(
-            episode_return=[0.0] * len(self.specs),
-            finished=[[] for _ in self.specs],
-            num_episodes=[0] * len(self.specs),
-            solved_step=[None] * len(self.specs),
-        )
-        self.state = self._begin()
-        self._prepare()
+        with contextlib.ExitStack() as opened:
+            self.envs = [self._opened(opened, spec.seed, "training") for spec in self.specs]
+            self.judges = [self._opened(opened, spec.seed, "evaluation") for spec in self.specs]
+            """Environments of the evaluations."""
+            self.horizon = self.envs[0].time_limit or settings.eval_horizon
+            self.runner = runner(len(self.specs))
+            opened.callback(self.runner.close)
+            self.programs = self._programs(termination)
+            self._lift(self.runner)
+            self._nothing = np.zeros(len(self.specs), np.float32)
+            """For programs that take no argument per lane."""
+            self._loss: Any = self._nothing
+            """The critics' loss of the last updates."""
+            self.books = new_books(len(self.specs))
+            self.state = self._begin()
+            self._prepare()
+            self._close = opened.pop_all().close
 
-    def open(self, seed: int, render_mode: str | None = None) -> HostEnv:
+    def _opened(self, opened: contextlib.ExitStack, seed: int, role: str) -> HostEnv:
+        return opened.enter_context(contextlib.closing(self.open(seed, role=role)))
+
+    def _programs(self, termination: Ends | None) -> Programs:
+        task = find_task(self.settings.env) if self._make_env is None else None
+        spaces = self.envs[0].spaces
+        known = choose_ends(self.settings, spaces, termination, task.termination if task else None)
+        selectors = {_selector(spec) for spec in self.specs}
+        return Programs(
+            self.settings,
+            spaces.obs_dim,
+            spaces.action_dim,
+            known,
+            self.horizon,
+            selector=selectors.pop() if self.runner.batched and len(selectors) == 1 else None,
+        )
+
+    def open(self, seed: int, render_mode: str | None = None, role: str = "training") -> HostEnv:
         """An environment like those of the training."""
-        return open_course(self.settings, seed, render_mode, self._make_env)
+        return open_course(self.settings, seed, render_mode, self._make_env, role)
 
     def _lift(self, runner: Lanes) -> None:
         lift, programs = runner.lift, self.programs
@@ -130,9 +119,14 @@ class Training:
             self._roll.prepare(state, self._nothing, clock)
 
     def _lane_options(self) -> Lane:
-        kinds = [OPTIMISTIC if spec.algo == "narl" else RANDOM for spec in self.specs]
         radii = [np.inf if spec.radius is None else spec.radius for spec in self.specs]
-        return Lane(np.array(kinds, np.int32), np.array(radii, np.float32))  # type: ignore[arg-type]
+        elites = [self.settings.elites_of(spec.algo) for spec in self.specs]
+        kinds = [_selector(spec) for spec in self.specs]
+        return Lane(
+            np.array(kinds, np.int32),  # type: ignore[arg-type]
+            np.array(radii, np.float32),  # type: ignore[arg-type]
+            np.array(elites, np.int32),  # type: ignore[arg-type]
+        )
 
     @property
     def is_over(self) -> bool:
@@ -149,22 +143,32 @@ class Training:
         observed = self._step_envs()
         step = books.step
         clock = self._clock(step)
-        due = (step - settings.initial_steps) % settings.model_every == 0
-        if settings.uses_model and step >= settings.initial_steps and due:
-            self._renew_model(clock)
         begin = self._now()
         # The action first: while an accelerator learns, the environments take their step. The
         # policy that acts is the one before this step's updates.
         program = self._explore if step + 1 < settings.initial_steps else self._act
         self.state, action = program(self.state, observed, clock)
+        before = self._loss
         if step >= settings.learn_after:
-            self.state, _ = self._learn(self.state, self._nothing, clock)
+            self.state, self._loss = self._learn(self.state, self._nothing, clock)
         self._action = np.asarray(action)
+        # The last step's: it is there by now, and nothing has to wait for it.
+        self._check("critic_loss", np.asarray(before))
         books.seconds["sac"] += self._now() - begin
         books.step = step + 1
         if books.step % settings.epoch_length == 0 or self.is_over:
             return self._end_epoch(clock)
+        if self._model_due:
+            self._renew_model(self._fit_model())
         return None
+
+    @property
+    def _model_due(self) -> bool:
+        """Whether the next step begins with a new model."""
+        settings, step = self.settings, self.books.step
+        since = step - settings.initial_steps
+        due = settings.uses_model and since >= 0 and since % settings.model_every == 0
+        return due and not self.is_over
 
     def _clock(self, step: int) -> Clock:
         length = self.settings.rollout_length_at(step)
@@ -192,16 +196,35 @@ class Training:
         books.seconds["env"] += time.perf_counter() - begin
         return np.stack(rows).astype(np.float32)
 
-    def _renew_model(self, clock: Clock) -> None:
-        """Trains the ensemble and fills the model buffer."""
-        seconds, reports = self.books.seconds, self.books.reports
+    def catch_up(self) -> None:
+        """Trains the model that was due when all steps were done, now that there are more."""
+        if self._model_due and "fit" not in self.books.reports:
+            self._renew_model(self._fit_model())
+
+    def _fit_model(self) -> Any:
+        """Begins to train the ensemble; an accelerator does so while the host goes on."""
         begin = self._now()
+        clock = self._clock(self.books.step)
         self.state, report = self._train_model(self.state, self._nothing, clock)
+        self.books.seconds["model"] += self._now() - begin
+        return report
+
+    def _renew_model(self, report: Any) -> None:
+        """Waits for the ensemble and fills the model buffer."""
+        seconds, reports = self.books.seconds, self.books.reports
+        clock = self._clock(self.books.step)
+        begin = self._now()
         reports["fit"] = jax.tree.map(np.asarray, report)
         self._check("the model's holdout error", reports["fit"].holdout_error)
         trained = self._now()
         self.state, selections = self._roll(self.state, self._nothing, clock)
         selections = jax.tree.map(np.asarray, selections)
+        for spec, number in zip(self.specs, selections.nonfinite, strict=True):
+            if number > 0:
+                raise Fault(
+                    f"step {self.books.step}: seed {spec.seed}: {number:.0f} imagined steps are "
+                    "not finite"
+                )
         if "selections" in reports:
             selections = jax.tree.map(np.add, reports["selections"], selections)
         reports["selections"] = selections
@@ -210,44 +233,80 @@ class Training:
 
     def _end_epoch(self, clock: Clock) -> dict[str, Any]:
         """Evaluates, gathers the diagnostics and begins their sums anew."""
-        begin = self._now()
-        evaluations = self._evaluate()
-        starts = np.stack([evaluation.starts for evaluation in evaluations])
+        books, begin = self.books, self._now()
+        actors = self.runner.export(self.state, lambda learner: learner.sac.actor)
+        starts = self._starts()
         self.state, judgement = self._judge(self.state, starts, clock)
         self.state, tally = self._new_tally(self.state, self._nothing, clock)
-        tally = jax.tree.map(np.asarray, tally)
+        books.seconds["eval"] += self._now() - begin
+        # Episodes run on the host: an accelerator trains the next model meanwhile.
+        report = self._fit_model() if self._model_due else None
+        begin = self._now()
+        evaluations = self._evaluate(actors, self.settings.eval_episodes, range(len(self.specs)))
+        returns = [float(np.mean(evaluation.returns)) for evaluation in evaluations]
+        confirming = self._confirm(actors, self._note_solved(returns))
+        books.seconds["eval"] += self._now() - begin
+        tally, judgement = jax.tree.map(np.asarray, (tally, judgement))
         for name, values in tally.losses._asdict().items():
             self._check(name, values)
-        books = self.books
-        books.seconds["eval"] += self._now() - begin
-        for i, evaluation in enumerate(evaluations):
-            mean = float(np.mean(evaluation.returns))
-            target = self.settings.solved_return
-            if target is not None and mean >= target and books.solved_step[i] is None:
-                books.solved_step[i] = books.step
-        row = diagnostics.epoch_row(
-            self.settings, books, evaluations, jax.tree.map(np.asarray, judgement), tally
-        )
+        if "fit" in books.reports:
+            self._check("the return inside the model", judgement.model_return)
+        row = diagnostics.epoch_row(self.settings, books, evaluations, judgement, tally)
+        row |= confirming
         books.finished = [[] for _ in self.specs]
         books.reports = {}
+        if report is not None:
+            self._renew_model(report)
         return row
 
-    def _evaluate(self) -> list[Evaluation]:
-        actors = self.runner.export(self.state, lambda learner: learner.sac.actor)
-        step, settings = self.books.step, self.settings
+    def _evaluation_seed(self, lane: int) -> int:
+        return evaluation_seed(self.specs[lane].seed, self.books.step)
+
+    def _starts(self) -> Float[np.ndarray, "N B D"]:
+        """First observations of the coming evaluation."""
+        episodes = self.settings.eval_episodes
+        each = enumerate(self.judges)
+        return np.stack(
+            [first_observations(env, episodes, self._evaluation_seed(i)) for i, env in each]
+        )
+
+    def _evaluate(self, actors: Any, episodes: int, lanes: Sequence[int]) -> list[Evaluation]:
+        """Deterministic episodes of those lanes."""
 
         def one(i: int) -> Evaluation:
-            return evaluate(
-                jax.tree.map(lambda x: x[i], actors),
-                self.judges[i],
-                settings.eval_episodes,
-                evaluation_seed(self.specs[i].seed, step),
-                self.horizon,
-            )
+            actor = jax.tree.map(lambda x: x[i], actors)
+            seed = self._evaluation_seed(i)
+            return evaluate(actor, self.judges[i], episodes, seed, self.horizon)
 
         # MuJoCo lets other threads run while it steps.
-        with ThreadPoolExecutor(min(len(self.specs), num_cores())) as threads:
-            return list(threads.map(one, range(len(self.specs))))
+        with ThreadPoolExecutor(min(max(len(lanes), 1), num_cores())) as threads:
+            return list(threads.map(one, lanes))
+
+    def _note_solved(self, returns: Sequence[float]) -> list[int]:
+        """Writes down who has solved the task now; gives those that are yet to be confirmed."""
+        books, target = self.books, self.settings.solved_return
+        for i, value in enumerate(returns):
+            if target is not None and value >= target and books.solved_step[i] is None:
+                books.solved_step[i] = books.step
+        both = enumerate(zip(books.solved_step, books.confirmed_step, strict=True))
+        return [i for i, (solved, sure) in both if solved is not None and sure is None]
+
+    def _confirm(self, actors: Any, lanes: Sequence[int]) -> dict[str, Any]:
+        """Ten episodes where the task has been solved, until their mean reaches the threshold.
+
+        One episode may have been lucky. The threshold is the environment's own, such as 950 for
+        InvertedPendulum, or what counts as solved where it has none.
+        """
+        books = self.books
+        means: list[float | None] = [None] * len(self.specs)
+        spec = self.envs[0].env.spec
+        threshold = None if spec is None else spec.reward_threshold
+        threshold = self.settings.solved_return if threshold is None else threshold
+        for i, evaluation in zip(lanes, self._evaluate(actors, 10, lanes), strict=True):
+            means[i] = float(np.mean(evaluation.returns))
+            if threshold is not None and means[i] >= threshold:  # type: ignore[operator]
+                books.confirmed_step[i] = books.step
+        return {"mean10": means, "confirmed_step": list(books.confirmed_step)}
 
     def _check(self, what: str, values: Float[np.ndarray, "N ..."]) -> None:
         """Stops at a number that is not finite."""
@@ -265,26 +324,34 @@ class Training:
         self.state = self.runner.restore(learner)
         self._action = np.asarray(learner.action)
 
-    def cut_episodes(self) -> None:
-        """Ends every episode here, as a time limit would; the next begin with seeds of this step.
+    def cut_episodes(self, lanes: Sequence[int] | None = None) -> None:
+        """Ends the episodes of those lanes (None: of all) here, as a time limit would.
 
-        For environments whose state cannot be kept: what follows depends on nothing before.
+        For environments that cannot be brought back to where they were. The next episodes begin
+        with seeds of this step; their first action is the one that was drawn for the old episode.
         """
-        books, obs = self.books, []
-        for i, (env, spec) in enumerate(zip(self.envs, self.specs, strict=True)):
+        books = self.books
+        obs = np.array(self.runner.export(self.state, lambda learner: learner.obs))
+        for i in range(len(self.specs)) if lanes is None else lanes:
             books.episode_return[i] = 0.0
-            obs.append(env.reset(seed=evaluation_seed(spec.seed + 1, books.step)))
-        self.state, _ = self._move(self.state, np.stack(obs), self._clock(books.step))
+            obs[i] = self.envs[i].cut(books.step)
+        self.state, _ = self._move(self.state, obs, self._clock(books.step))
 
     def close(self) -> None:
         """Closes environments and threads."""
-        for env in (*self.envs, *self.judges):
-            env.close()
-        self.runner.close()
+        self._close()
+
+
+def _selector(spec: LaneSpec) -> int:
+    return OPTIMISTIC if spec.algo == "narl" else RANDOM
 
 
 def open_course(
-    settings: Settings, seed: int, render_mode: str | None = None, make_env: MakeEnv | None = None
+    settings: Settings,
+    seed: int,
+    render_mode: str | None = None,
+    make_env: MakeEnv | None = None,
+    role: str = "training",
 ) -> HostEnv:
     """An environment like those of the training."""
     task = find_task(settings.env) if make_env is None else None
@@ -295,6 +362,7 @@ def open_course(
         render_mode,
         scaling=settings.obs_scaling,
         obs_keep=task.obs_keep if task else None,
+        role=role,
     )
 
 

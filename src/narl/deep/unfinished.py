@@ -22,6 +22,8 @@ from narl.errors import InputError, unknown
 from narl.files import as_json, discard
 
 PART, COURSE, CHECKPOINTS = ".part", "course.json", "checkpoints"
+STAGED = "finished"
+"""Of several trainings together, those that are done already."""
 
 
 @dataclass(frozen=True)

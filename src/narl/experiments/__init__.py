@@ -1,12 +1,12 @@
 """The paper's experiments, by id."""
 
-from narl.experiments import ablation, fig1a, fig1b, fig1c, fig3a, table1
+from narl.experiments import ablation, fig1a, fig1b, fig1c, fig3a, table1, table2
 from narl.experiments.experiment import SCALES, Experiment, Scale, Watch, reproduce
 from narl.experiments.outcome import Outcome
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.id: module.EXPERIMENT
-    for module in (fig1a, fig1b, fig1c, table1, ablation, fig3a)
+    for module in (fig1a, fig1b, fig1c, table1, ablation, fig3a, table2)
 }
 
 __all__ = ["EXPERIMENTS", "SCALES", "Experiment", "Outcome", "Scale", "Watch", "reproduce"]

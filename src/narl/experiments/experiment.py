@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -83,25 +83,36 @@ def length(item: Cell) -> int:
     return item.episodes if isinstance(item, Study) else item.settings.steps
 
 
-def run_cell(
-    item: Cell,
+def run_cells(
+    items: Sequence[Cell],
     root: Path,
     *,
     progress: Callable[[int], None],
     should_stop: Callable[[], bool] = lambda: False,
     fresh: bool = False,
-) -> tuple[store.Run, bool]:
-    """The finished run of a cell, found in the store (True) or made now (False).
+) -> list[tuple[store.Run, bool]]:
+    """The finished runs of one of `batches`, found in the store (True) or made now (False).
 
     A training that was stopped goes on from its last checkpoint.
     """
-    if isinstance(item, Study):
-        return execute(item, root, progress=progress, fresh=fresh)
-    from narl.deep.course import train
+    studies = [item for item in items if isinstance(item, Study)]
+    if studies:
+        return [execute(study, root, progress=progress, fresh=fresh) for study in studies]
+    from narl.deep.course import train_together
 
-    return train(
-        item, root, on_step=progress, on_resume=progress, should_stop=should_stop, fresh=fresh
+    courses = [item for item in items if not isinstance(item, Study)]
+    return train_together(
+        courses, root, on_step=progress, on_resume=progress, should_stop=should_stop, fresh=fresh
     )
+
+
+def batches(cells: Mapping[str, Cell]) -> list[tuple[str, ...]]:
+    """Labels of what is run together: a study by itself, trainings of one shape in one program."""
+    together: dict[Any, list[str]] = {}
+    for label, item in cells.items():
+        key = label if isinstance(item, Study) else item.shape
+        together.setdefault(key, []).append(label)
+    return [tuple(labels) for labels in together.values()]
 
 
 def reproduce(
@@ -118,16 +129,20 @@ def reproduce(
     When ``should_stop`` says so, a training leaves a checkpoint and raises
     `narl.deep.course.Stopped`; called again, the experiment goes on from there.
     """
+    cells = experiment.cells(scale)
     results: dict[str, Result] = {}
-    for label, item in experiment.cells(scale).items():
-        watch.begin(label, item, length(item))
+    for labels in batches(cells):
+        items, name = [cells[label] for label in labels], "; ".join(labels)
+        watch.begin(name, items[0], length(items[0]))
 
-        def advance(done: int, label: str = label) -> None:
-            watch.advance(label, done)
+        def advance(done: int, name: str = name) -> None:
+            watch.advance(name, done)
 
-        kept, found = run_cell(item, root, progress=advance, should_stop=should_stop, fresh=fresh)
-        results[label] = Result(item, kept)
-        watch.end(label, found)
+        made = run_cells(items, root, progress=advance, should_stop=should_stop, fresh=fresh)
+        for label, item, (kept, found) in zip(labels, items, made, strict=True):
+            results[label] = Result(item, kept)
+            watch.end(label, found)
+    results = {label: results[label] for label in cells}
     outcome = experiment.analyse(scale, results)
     if scale == "smoke":  # a check that everything runs, far too short to decide anything
         open_claims = [dataclasses.replace(c, verdict="undecided") for c in outcome.claims]

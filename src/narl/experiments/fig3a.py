@@ -41,7 +41,7 @@ _SIZES: dict[Scale, _Size] = {
     "small": _Size(4000, 1, until_solved=True),
     "paper": _Size(5000, 10),
 }
-_TINY: dict[str, Any] = {
+TINY: dict[str, Any] = {
     "updates_per_step": 1,
     "batch": 32,
     "hidden": (16, 16),
@@ -59,7 +59,7 @@ def cells(scale: Scale) -> dict[str, Course]:
     from narl.deep.settings import make_settings
 
     size = _SIZES[scale]
-    shared = {"steps": size.steps, **(_TINY if scale == "smoke" else {})}
+    shared = {"steps": size.steps, **(TINY if scale == "smoke" else {})}
     both = {
         NARL: make_settings(ENV, "narl", members=3, radius=0.1, **shared),
         MBPO: make_settings(ENV, "mbpo", **shared),

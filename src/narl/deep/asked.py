@@ -1,0 +1,41 @@
+"""What an agent is asked for, checked: seeds and steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from narl.errors import InputError
+
+MAX_SEED = 2**32 - 1
+
+
+def check_seeds(seeds: Sequence[int], *, one_env: bool) -> tuple[int, ...]:
+    """The seeds, if they can be trained together; ``one_env``: in a single environment."""
+    given = tuple(seeds)
+    if not given:
+        raise InputError("seeds: none given; such as seeds=[0, 1, 2]")
+    for seed in given:
+        whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+        if not whole or not 0 <= seed <= MAX_SEED:
+            raise InputError(f"seeds: {seed!r} is wrong; it must be a number in 0..{MAX_SEED}")
+    if len(set(given)) < len(given):
+        raise InputError("seeds: one is given twice; each must appear once")
+    if one_env and len(given) > 1:
+        raise InputError(
+            "seeds: one environment serves one seed; give a function that makes environments"
+        )
+    return tuple(int(seed) for seed in given)
+
+
+def check_steps(total_steps: int | None, total_timesteps: int | None, default: int) -> int:
+    """The steps under either of their names."""
+    if total_steps is not None and total_timesteps is not None:
+        raise InputError("total_timesteps: it is another name of total_steps; give one of them")
+    steps = total_steps if total_timesteps is None else total_timesteps
+    if steps is None:
+        return default
+    if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
+        raise InputError(f"total_steps: {steps!r} is wrong; it must be a whole number >= 1")
+    return int(steps)
