@@ -58,6 +58,7 @@ def trained():
     return train(untrained(), walk(1, NUM_ROWS), num_times=4)
 
 
+@pytest.mark.slow
 def test_learns_the_rule_from_few_terminal_rows():
     rows, others = walk(1, NUM_ROWS), walk(2, 5000)
     assert 30 < rows[:, -1].sum() < 60

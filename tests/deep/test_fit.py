@@ -175,6 +175,7 @@ def test_held_rows_never_train():
     assert differs(other.weights, ensemble.weights)
 
 
+@pytest.mark.slow
 def test_rows_that_are_not_there_do_not_matter():
     assert_same(run(), run(ROWS.at[NUM_ROWS:].set(1e6)))
 
@@ -300,6 +301,7 @@ def test_numbers_that_are_not_finite_end_the_training_at_once():
     assert_same(ensemble.weights, fresh().weights)
 
 
+@pytest.mark.slow
 def test_scaled_targets_look_the_same_whatever_their_units():
     reward, following = 2, 3
     ensemble, report = run(settings=SCALED)

@@ -166,6 +166,7 @@ def test_the_same_bits_at_full_size():
     assert differs(lane(among.learners.sac, 0), lane(among.learners.sac, 2))
 
 
+@pytest.mark.slow
 def test_every_lane_has_the_elites_of_its_algorithm():
     learners = first_state(THREE, tiny_settings(model_depth=1, members=7))
     assert learners.lane.num_elites.tolist() == [7, 5, 7]

@@ -258,7 +258,7 @@ class Agent:
         if self._no_env:
             raise InputError(self._no_env)
         make = None if self._own is None else self._own.another
-        return open_course(self.settings, seed, render_mode, make)
+        return open_course(self.settings, seed, render_mode, make, "evaluation")
 
     # --- keeping ----------------------------------------------------------------------------
 
