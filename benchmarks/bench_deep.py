@@ -98,8 +98,8 @@ def time_training(steps: int = 1500) -> dict[str, float]:
 
     Three epochs, with the training of three models and three evaluations.
     """
-    from narl.deep.settings import make_settings
     from narl.deep.books import LaneSpec
+    from narl.deep.settings import make_settings
     from narl.deep.train import Training
 
     settings = make_settings("InvertedPendulum-v5", "narl", steps=steps)

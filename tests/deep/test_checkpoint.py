@@ -557,6 +557,10 @@ def small_limits(monkeypatch):
     monkeypatch.setattr(checkpoint, "BACKGROUND", 1000)
 
 
+LARGE = 10_000
+"""Bytes; more than what is written at once in these tests."""
+
+
 def large_state(step: int) -> dict[str, np.ndarray]:
     return state(step) | {f"rows.{i}": np.full((i + 1, 100), step, np.float32) for i in range(3)}
 
@@ -623,13 +627,13 @@ def gate(monkeypatch):
 
 def test_a_large_checkpoint_is_written_in_the_background(tmp_path, small_limits, gate):
     with contextlib.closing(Checkpoints(tmp_path)) as kept:
-        kept.save(1, large_state(1), NOTES)
+        kept.save(1, large_state(1), NOTES, LARGE)
         assert gate.reached.wait(20)
         kept.check()  # nothing to say yet
         assert (kept.last, kept.kept) == (1, 0)
         assert not list(tmp_path.glob("step-*"))
         threading.Timer(0.05, gate.opened.set).start()
-        kept.save(2, large_state(2), {})  # waits for the one before
+        kept.save(2, large_state(2), {}, LARGE)  # waits for the one before
         assert (kept.last, kept.kept) == (2, 1)
         kept.wait()
         assert (kept.last, kept.kept) == (2, 2)
@@ -640,7 +644,7 @@ def test_a_large_checkpoint_is_written_in_the_background(tmp_path, small_limits,
 
 def test_a_small_one_is_there_when_save_returns(tmp_path, small_limits):
     with contextlib.closing(Checkpoints(tmp_path)) as kept:
-        kept.save(1, {"a": np.arange(3)}, {})
+        kept.save(1, {"a": np.arange(3)}, {}, 24)
         assert kept.kept == 1
         assert names(tmp_path) == ["step-000000001"]
 
@@ -649,12 +653,12 @@ def test_a_small_one_is_there_when_save_returns(tmp_path, small_limits):
 def test_what_goes_wrong_in_the_background_is_raised(tmp_path, small_limits, gate, when):
     gate.error = OSError(28, "No space left on device")
     with contextlib.closing(Checkpoints(tmp_path)) as kept:
-        kept.save(1, large_state(1), {})
+        kept.save(1, large_state(1), {}, LARGE)
         gate.opened.set()
 
         def go_on():
             if when == "save":
-                kept.save(2, large_state(2), {})
+                kept.save(2, large_state(2), {}, LARGE)
             elif when == "wait":
                 kept.wait()
             else:
@@ -666,7 +670,7 @@ def test_what_goes_wrong_in_the_background_is_raised(tmp_path, small_limits, gat
             go_on()
         assert kept.kept == 0
         gate.error = None
-        kept.save(3, large_state(3), {})
+        kept.save(3, large_state(3), {}, LARGE)
     assert names(tmp_path) == ["step-000000003"]  # closing waited for it
 
 
@@ -678,7 +682,7 @@ def test_closing_after_another_error_says_what_went_wrong_here(
 
     def fail():
         with contextlib.closing(Checkpoints(tmp_path)) as kept:
-            kept.save(1, large_state(1), {})
+            kept.save(1, large_state(1), {}, LARGE)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -699,7 +703,7 @@ def test_what_this_process_wrote_or_loaded_is_not_read_again(two, monkeypatch):
     with contextlib.closing(Checkpoints(two)) as kept:
         assert kept.load().step == 2
         for step in (3, 4, 5):
-            kept.save(step, state(step), {})
+            kept.save(step, state(step), {}, 100)
     assert read == ["step-000000002"]
     assert names(two) == ["step-000000004", "step-000000005"]
 
@@ -713,7 +717,7 @@ checkpoint.BACKGROUND = 0
 kept = checkpoint.Checkpoints(pathlib.Path(sys.argv[1]))
 kept.load()
 checkpoint._write_npz = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
-kept.save(2, {"a": np.zeros(3)}, {})
+kept.save(2, {"a": np.zeros(3)}, {}, 24)
 kept.wait()
 """
 

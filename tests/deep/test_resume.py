@@ -60,12 +60,27 @@ def training(runner):
 
 
 @pytest.mark.slow
+def test_without_room_for_a_copy_the_arrays_are_fetched_at_once(monkeypatch):
+    monkeypatch.setattr(resume, "_has_room", lambda size: False)
+    monkeypatch.setattr(VmapLanes, "copy", lambda self, state: 1 / 0)
+    one = training(VmapLanes)
+    taken = resume.snapshot(one)
+    before = {name: array.copy() for name, array in taken.arrays().items()}
+    one.advance()
+    for name, array in taken.arrays().items():
+        assert array.tobytes() == before[name].tobytes(), name
+    one.close()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("runner", [CoreLanes, VmapLanes])
 def test_a_training_comes_back_bit_for_bit_and_its_capture_stays_as_it_was(runner):
     first = training(runner)
     for _ in range(23):
         first.advance()
     arrays, notes = resume.capture(first)
+    taken = resume.snapshot(first)
+    assert taken.size >= sum(array.nbytes for name, array in arrays.items() if "env." not in name)
     sizes = np.asarray(first.export().model.size)
     assert [arrays[f"imagined.{i}"].shape[0] for i in range(2)] == sizes.tolist()
     assert sizes.min() > 0
@@ -73,6 +88,11 @@ def test_a_training_comes_back_bit_for_bit_and_its_capture_stays_as_it_was(runne
     rows = [first.advance() for _ in range(7)]
     for name, array in arrays.items():  # the training went on in memory of its own
         assert array.tobytes() == before[name].tobytes(), name
+    fetched = taken.arrays()  # only now, as the thread that writes does
+    assert sorted(fetched) == sorted(before)
+    for name, array in fetched.items():
+        assert array.tobytes() == before[name].tobytes(), name
+    assert taken.notes["books"]["step"] == notes["books"]["step"] == 23
     second = training(runner)
     resume.reinstate(second, arrays, notes)
     again = [second.advance() for _ in range(7)]

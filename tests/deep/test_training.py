@@ -80,7 +80,7 @@ def test_solved_is_confirmed_by_ten_episodes():
 def test_one_lucky_episode_does_not_confirm():
     settings = tiny_settings(algo="sac", solved_return=-1e9, eval_episodes=1, epoch_length=5)
     training = Training(settings, [LaneSpec(0, "sac", None)], make_env=Drift)
-    training.envs[0].env.spec = SPEC
+    training.judges[0].env.spec = SPEC
     row = None
     while row is None:
         row = training.advance()

@@ -18,7 +18,7 @@ import struct
 import time
 import uuid
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from io import BufferedReader
@@ -43,6 +43,7 @@ LEAF = re.compile(r"[A-Za-z0-9_.-]+")
 _FILE = re.compile(r"arrays(-[1-9]\d*)?\.npz")
 _PARTIAL = ".partial-"
 _log = logging.getLogger("narl")
+Arrays = Mapping[str, np.ndarray] | Callable[[], Mapping[str, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -139,16 +140,17 @@ class Checkpoints:
         self.last = self.kept = found.step
         return found
 
-    def save(self, step: int, arrays: Mapping[str, np.ndarray], notes: Mapping[str, Any]) -> None:
-        """Keeps the state at `step`. Nobody may write into the arrays after this."""
+    def save(self, step: int, arrays: Arrays, notes: Mapping[str, Any], size: int) -> None:
+        """Keeps `size` bytes, into which nobody may write now; a function is called later."""
         self.wait()
         self.last = step
         self._writing = self._writer.submit(self._write, step, arrays, notes)
-        if sum(array.nbytes for array in arrays.values()) < BACKGROUND:
+        if size < BACKGROUND:
             self.wait()
 
-    def _write(self, step: int, arrays: Any, notes: Any) -> Path:
+    def _write(self, step: int, arrays: Arrays, notes: Any) -> Path:
         begin, known = time.perf_counter(), frozenset(self._known)
+        arrays = arrays() if callable(arrays) else arrays
         path = save_checkpoint(self.folder, step, arrays, notes, self.keep, known)
         self.seconds = time.perf_counter() - begin
         return path
@@ -169,10 +171,9 @@ class Checkpoints:
         """Waits too. What goes wrong here is only said: something else has ended the training."""
         try:
             self.wait()
-        except OSError as error:
+        except Exception as error:
             _log.warning("%s", error)
-        finally:
-            self._writer.shutdown()
+        self._writer.shutdown()
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from narl.deep.journal import Journal, as_lines
 from narl.deep.kept import curves, interface, networks, of_lanes, summary
 from narl.deep.memory import check_memory
 from narl.deep.plan import Course, Group, course_from
-from narl.deep.resume import capture, reinstate
+from narl.deep.resume import flatten_tree, reinstate, snapshot
 from narl.deep.rollout import Ends
 from narl.deep.tasks import find_task
 from narl.deep.train import Fault, Training, choose_ends, open_course
@@ -237,11 +237,12 @@ class _Walk:
         """A checkpoint of this moment; a large one is on disk some time later."""
         begin, training = time.perf_counter(), self.training
         self.checkpoints.wait()  # before there is yet another copy of everything
-        arrays, notes = capture(training)
-        step = training.books.step
-        for name, array in arrays.items():
-            if name.startswith("learner.sac.") and not np.isfinite(array).all():
-                raise Fault(f"step {step}: {name.removeprefix('learner.')} is not finite")
+        taken, step = snapshot(training), training.books.step
+        notes = taken.notes
+        sac = training.runner.export(training.state, lambda learner: {"sac": learner.sac})
+        for name, array in flatten_tree(sac).items():
+            if not np.isfinite(array).all():
+                raise Fault(f"step {step}: {name} is not finite")
         found = (state["problem"] for state in notes["envs"])
         self._say(*(f"{training.envs[0].name}: {problem}" for problem in found if problem))
         notes |= {
@@ -249,7 +250,7 @@ class _Walk:
             "seconds": self.seconds,
             "versions": _versions(),
         }
-        self.checkpoints.save(step, arrays, notes)
+        self.checkpoints.save(step, taken.arrays, notes, taken.size)
         training.books.seconds["checkpoint"] += time.perf_counter() - begin
 
     @property

@@ -9,8 +9,8 @@ import dataclasses
 import functools
 import logging
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Int
 from narl.deep.books import Books
 from narl.deep.checkpoint import LEAF, check_array
 from narl.deep.fit import FitReport
+from narl.deep.lanes import Lanes
 from narl.deep.learner import Learner
 from narl.deep.replay import Replay, row_width
 from narl.deep.rollout import Selections
@@ -34,36 +35,77 @@ _NO_ROWS: Any = np.zeros(0, np.float32)
 _log = logging.getLogger("narl")
 
 
+class Snapshot(NamedTuple):
+    """Everything that a training needs to go on from a moment, bit for bit."""
+
+    notes: dict[str, Any]
+    size: int
+    """Bytes of the arrays, at most."""
+    arrays: Callable[[], dict[str, np.ndarray]]
+    """They have memory of their own; another thread may ask for them while the training goes on."""
+
+
+def snapshot(training: Training) -> Snapshot:
+    """The present moment.
+
+    An accelerator copies its state, where it has room for that, and the arrays are fetched from the
+    copy when they are asked for; otherwise they are fetched now.
+    """
+    runner, state = training.runner, training.state
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
+    reports = {k: v._asdict() for k, v in training.books.reports.items()}
+    of_envs: dict[str, np.ndarray] = {}
+    captured = []
+    for i, env in enumerate(training.envs):
+        kept = env.capture()
+        captured.append(kept["json"])
+        of_envs |= {f"env.{i}.{name}": array for name, array in kept["arrays"].items()}
+    books = dataclasses.asdict(training.books)
+    books["reports"] = sorted(training.books.reports)
+    notes = {"books": books, "envs": captured}
+    later = runner.batched and _has_room(size)
+    kept_state = runner.copy(state) if later else state
+
+    def arrays() -> dict[str, np.ndarray]:
+        return _arrays_of(runner, kept_state, reports) | of_envs
+
+    if later:
+        return Snapshot(notes, size, arrays)
+    made = arrays()
+    return Snapshot(notes, size, lambda: made)
+
+
 def capture(training: Training) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Everything that the training needs to go on, bit for bit; memory of its own."""
-    learner = _without_rows(training)
+    """The arrays and notes of this moment."""
+    taken = snapshot(training)
+    return taken.arrays(), taken.notes
+
+
+def _arrays_of(runner: Lanes, state: Any, reports: Any) -> dict[str, np.ndarray]:
+    learner = _without_rows(runner, state)
     sizes = np.asarray(learner.model.size)
     most = int(sizes.max())
-    rows = training.runner.export(training.state, lambda one: newest_rows(one.model, most))
-    tree = {
-        "learner": learner,
-        "reports": {k: v._asdict() for k, v in training.books.reports.items()},
-    }
+    rows = runner.export(state, lambda one: newest_rows(one.model, most))
+    tree = {"learner": learner, "reports": reports}
     arrays = {name: _owned(array) for name, array in flatten_tree(tree).items()}
     for i, size in enumerate(sizes):
         arrays[f"imagined.{i}"] = rows[i, most - size :]
-    captured = []
-    for i, env in enumerate(training.envs):
-        state = env.capture()
-        captured.append(state["json"])
-        arrays |= {f"env.{i}.{name}": array for name, array in state["arrays"].items()}
-    books = dataclasses.asdict(training.books)
-    books["reports"] = sorted(training.books.reports)
-    return arrays, {"books": books, "envs": captured}
+    return arrays
 
 
-def _without_rows(training: Training) -> Learner:
+def _has_room(size: int) -> bool:
+    """Whether the device can hold so many bytes more, and some."""
+    stats = jax.devices()[0].memory_stats() or {}
+    return stats.get("bytes_limit", math.inf) - stats.get("bytes_in_use", 0) > 1.5 * size
+
+
+def _without_rows(runner: Lanes, state: Any) -> Learner:
     """The state as NumPy arrays, but for the imagined rows."""
 
     def part(learner: Learner) -> Learner:
         return learner._replace(model=learner.model._replace(rows=_NO_ROWS))
 
-    return part(training.runner.export(training.state, part))
+    return part(runner.export(state, part))
 
 
 def _owned(array: np.ndarray) -> np.ndarray:
@@ -88,7 +130,7 @@ def reinstate(
         for name, array in arrays.items()
         if name.startswith("learner.")
     }
-    learner = unflatten_tree(_without_rows(training), own)
+    learner = unflatten_tree(_without_rows(training.runner, training.state), own)
     imagined = [arrays[f"imagined.{i}"] for i in range(len(training.specs))]
     programs = training.programs
     shape = (training.settings.model_capacity, row_width(programs.obs_dim, programs.action_dim))

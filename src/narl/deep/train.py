@@ -6,7 +6,7 @@ import contextlib
 import functools
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -16,8 +16,8 @@ from jaxtyping import Float
 from narl.deep import diagnostics
 from narl.deep.books import LaneSpec, new_books
 from narl.deep.envs import HostEnv, MakeEnv, open_env
-from narl.deep.evaluation import Evaluation, evaluate, evaluation_seed, first_observations
-from narl.deep.lanes import Lanes, make_lanes, num_cores
+from narl.deep.examination import Examiner
+from narl.deep.lanes import Lanes, make_lanes
 from narl.deep.learner import Clock, Learner, Programs
 from narl.deep.rollout import Ends, Lane
 from narl.deep.selection import OPTIMISTIC, RANDOM
@@ -51,14 +51,22 @@ class Training:
             self.judges = [self._opened(opened, spec.seed, "evaluation") for spec in self.specs]
             """Environments of the evaluations."""
             self.horizon = self.envs[0].time_limit or settings.eval_horizon
+            self._examiner = Examiner(settings, self.specs, self.judges, self.horizon)
             self.runner = runner(len(self.specs))
             opened.callback(self.runner.close)
+            self._worker = ThreadPoolExecutor(1, thread_name_prefix="narl-device")
+            opened.callback(self._worker.shutdown)
+            self._running: Future[Any] | None = None
             self.programs = self._programs(termination)
             self._lift(self.runner)
             self._nothing = np.zeros(len(self.specs), np.float32)
             """For programs that take no argument per lane."""
             self._loss: Any = self._nothing
             """The critics' loss of the last updates."""
+            self._report: Any = None
+            """What the last training of the ensemble said of itself."""
+            self._judged: Any = None
+            """Judgement and sums of the last epoch."""
             self.books = new_books(len(self.specs))
             self.state = self._begin()
             self._prepare()
@@ -84,6 +92,31 @@ class Training:
     def open(self, seed: int, render_mode: str | None = None, role: str = "training") -> HostEnv:
         """An environment like those of the training."""
         return open_course(self.settings, seed, render_mode, self._make_env, role)
+
+    @property
+    def state(self) -> Any:
+        """The lanes, after all that was begun."""
+        self._wait()
+        return self._state
+
+    @state.setter
+    def state(self, new: Any) -> None:
+        self._wait()
+        self._state = new
+
+    def _wait(self) -> None:
+        """Until what was begun is done; raises what went wrong in it."""
+        if self._running is not None:
+            running, self._running = self._running, None
+            self._state = running.result()
+
+    def _begin_work(self, work: Callable[[Any], Any]) -> None:
+        """Lets another thread bring the state further; whoever asks for it next waits.
+
+        To hand a whole loop of updates to an accelerator keeps a thread busy for a good part of the
+        time that the loop takes. Environments need this one meanwhile.
+        """
+        self._running = self._worker.submit(work, self.state)
 
     def _lift(self, runner: Lanes) -> None:
         lift, programs = runner.lift, self.programs
@@ -150,7 +183,7 @@ class Training:
         self.state, action = program(self.state, observed, clock)
         before = self._loss
         if step >= settings.learn_after:
-            self.state, self._loss = self._learn(self.state, self._nothing, clock)
+            self._begin_work(functools.partial(self._update, clock))
         self._action = np.asarray(action)
         # The last step's: it is there by now, and nothing has to wait for it.
         self._check("critic_loss", np.asarray(before))
@@ -159,8 +192,13 @@ class Training:
         if books.step % settings.epoch_length == 0 or self.is_over:
             return self._end_epoch(clock)
         if self._model_due:
-            self._renew_model(self._fit_model())
+            self._begin_work(self._fit)
+            self._renew_model()
         return None
+
+    def _update(self, clock: Clock, state: Any) -> Any:
+        state, self._loss = self._learn(state, self._nothing, clock)
+        return state
 
     @property
     def _model_due(self) -> bool:
@@ -199,22 +237,29 @@ class Training:
     def catch_up(self) -> None:
         """Trains the model that was due when all steps were done, now that there are more."""
         if self._model_due and "fit" not in self.books.reports:
-            self._renew_model(self._fit_model())
+            self._begin_work(self._fit)
+            self._renew_model()
 
-    def _fit_model(self) -> Any:
-        """Begins to train the ensemble; an accelerator does so while the host goes on."""
-        begin = self._now()
+    def _fit(self, state: Any) -> Any:
+        """Trains the ensemble."""
         clock = self._clock(self.books.step)
-        self.state, report = self._train_model(self.state, self._nothing, clock)
-        self.books.seconds["model"] += self._now() - begin
-        return report
+        state, self._report = self._train_model(state, self._nothing, clock)
+        return state
 
-    def _renew_model(self, report: Any) -> None:
+    def _judge_and_fit(self, starts: Any, clock: Clock, renewing: bool, state: Any) -> Any:
+        """What the model promises, the sums of the epoch and, if it is due, the next model."""
+        state, judgement = self._judge(state, starts, clock)
+        state, tally = self._new_tally(state, self._nothing, clock)
+        self._judged = judgement, tally
+        return self._fit(state) if renewing else state
+
+    def _renew_model(self) -> None:
         """Waits for the ensemble and fills the model buffer."""
         seconds, reports = self.books.seconds, self.books.reports
         clock = self._clock(self.books.step)
         begin = self._now()
-        reports["fit"] = jax.tree.map(np.asarray, report)
+        self._wait()
+        reports["fit"] = jax.tree.map(np.asarray, self._report)
         self._check("the model's holdout error", reports["fit"].holdout_error)
         trained = self._now()
         self.state, selections = self._roll(self.state, self._nothing, clock)
@@ -235,18 +280,19 @@ class Training:
         """Evaluates, gathers the diagnostics and begins their sums anew."""
         books, begin = self.books, self._now()
         actors = self.runner.export(self.state, lambda learner: learner.sac.actor)
-        starts = self._starts()
-        self.state, judgement = self._judge(self.state, starts, clock)
-        self.state, tally = self._new_tally(self.state, self._nothing, clock)
+        renewing = self._model_due
+        # Episodes run on the host: an accelerator judges and trains the next model meanwhile.
+        self._begin_work(
+            functools.partial(
+                self._judge_and_fit, self._examiner.starts(books.step), clock, renewing
+            )
+        )
+        evaluations, confirming = self._examiner.examine(actors, books)
         books.seconds["eval"] += self._now() - begin
-        # Episodes run on the host: an accelerator trains the next model meanwhile.
-        report = self._fit_model() if self._model_due else None
         begin = self._now()
-        evaluations = self._evaluate(actors, self.settings.eval_episodes, range(len(self.specs)))
-        returns = [float(np.mean(evaluation.returns)) for evaluation in evaluations]
-        confirming = self._confirm(actors, self._note_solved(returns))
-        books.seconds["eval"] += self._now() - begin
-        tally, judgement = jax.tree.map(np.asarray, (tally, judgement))
+        self._wait()
+        books.seconds["model" if renewing else "eval"] += self._now() - begin
+        judgement, tally = jax.tree.map(np.asarray, self._judged)
         for name, values in tally.losses._asdict().items():
             self._check(name, values)
         if "fit" in books.reports:
@@ -255,58 +301,9 @@ class Training:
         row |= confirming
         books.finished = [[] for _ in self.specs]
         books.reports = {}
-        if report is not None:
-            self._renew_model(report)
+        if renewing:
+            self._renew_model()
         return row
-
-    def _evaluation_seed(self, lane: int) -> int:
-        return evaluation_seed(self.specs[lane].seed, self.books.step)
-
-    def _starts(self) -> Float[np.ndarray, "N B D"]:
-        """First observations of the coming evaluation."""
-        episodes = self.settings.eval_episodes
-        each = enumerate(self.judges)
-        return np.stack(
-            [first_observations(env, episodes, self._evaluation_seed(i)) for i, env in each]
-        )
-
-    def _evaluate(self, actors: Any, episodes: int, lanes: Sequence[int]) -> list[Evaluation]:
-        """Deterministic episodes of those lanes."""
-
-        def one(i: int) -> Evaluation:
-            actor = jax.tree.map(lambda x: x[i], actors)
-            seed = self._evaluation_seed(i)
-            return evaluate(actor, self.judges[i], episodes, seed, self.horizon)
-
-        # MuJoCo lets other threads run while it steps.
-        with ThreadPoolExecutor(min(max(len(lanes), 1), num_cores())) as threads:
-            return list(threads.map(one, lanes))
-
-    def _note_solved(self, returns: Sequence[float]) -> list[int]:
-        """Writes down who has solved the task now; gives those that are yet to be confirmed."""
-        books, target = self.books, self.settings.solved_return
-        for i, value in enumerate(returns):
-            if target is not None and value >= target and books.solved_step[i] is None:
-                books.solved_step[i] = books.step
-        both = enumerate(zip(books.solved_step, books.confirmed_step, strict=True))
-        return [i for i, (solved, sure) in both if solved is not None and sure is None]
-
-    def _confirm(self, actors: Any, lanes: Sequence[int]) -> dict[str, Any]:
-        """Ten episodes where the task has been solved, until their mean reaches the threshold.
-
-        One episode may have been lucky. The threshold is the environment's own, such as 950 for
-        InvertedPendulum, or what counts as solved where it has none.
-        """
-        books = self.books
-        means: list[float | None] = [None] * len(self.specs)
-        spec = self.envs[0].env.spec
-        threshold = None if spec is None else spec.reward_threshold
-        threshold = self.settings.solved_return if threshold is None else threshold
-        for i, evaluation in zip(lanes, self._evaluate(actors, 10, lanes), strict=True):
-            means[i] = float(np.mean(evaluation.returns))
-            if threshold is not None and means[i] >= threshold:  # type: ignore[operator]
-                books.confirmed_step[i] = books.step
-        return {"mean10": means, "confirmed_step": list(books.confirmed_step)}
 
     def _check(self, what: str, values: Float[np.ndarray, "N ..."]) -> None:
         """Stops at a number that is not finite."""

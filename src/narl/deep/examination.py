@@ -1,0 +1,83 @@
+"""Evaluations of a training: deterministic episodes, and who has solved the task by them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from narl.deep.books import Books, LaneSpec
+from narl.deep.envs import HostEnv
+from narl.deep.evaluation import Evaluation, evaluate, evaluation_seed, first_observations
+from narl.deep.lanes import num_cores
+from narl.deep.settings import Settings
+
+CONFIRMING = 10
+"""Episodes whose mean confirms that a task is solved."""
+
+
+class Examiner:
+    """Examines the lanes of a training, each in an environment of its own."""
+
+    def __init__(
+        self, settings: Settings, specs: Sequence[LaneSpec], envs: Sequence[HostEnv], horizon: int
+    ) -> None:
+        self._settings, self._specs, self._envs = settings, specs, envs
+        self._horizon = horizon
+
+    def _seed(self, lane: int, step: int) -> int:
+        return evaluation_seed(self._specs[lane].seed, step)
+
+    def starts(self, step: int) -> Float[np.ndarray, "N B D"]:
+        """First observations of the evaluation at this step."""
+        episodes, each = self._settings.eval_episodes, enumerate(self._envs)
+        return np.stack([first_observations(env, episodes, self._seed(i, step)) for i, env in each])
+
+    def examine(self, actors: Any, books: Books) -> tuple[list[Evaluation], dict[str, Any]]:
+        """The evaluations of all lanes, and what confirms them; books are kept of both."""
+        lanes, episodes = range(len(self._specs)), self._settings.eval_episodes
+        evaluations = self._episodes(actors, episodes, lanes, books.step)
+        returns = [float(np.mean(evaluation.returns)) for evaluation in evaluations]
+        return evaluations, self._confirm(
+            actors, _note_solved(self._settings, books, returns), books
+        )
+
+    def _episodes(self, actors: Any, num: int, lanes: Sequence[int], step: int) -> list[Evaluation]:
+        def one(i: int) -> Evaluation:
+            actor = jax.tree.map(lambda x: x[i], actors)
+            return evaluate(actor, self._envs[i], num, self._seed(i, step), self._horizon)
+
+        # MuJoCo lets other threads run while it steps.
+        with ThreadPoolExecutor(min(max(len(lanes), 1), num_cores())) as threads:
+            return list(threads.map(one, lanes))
+
+    def _confirm(self, actors: Any, lanes: Sequence[int], books: Books) -> dict[str, Any]:
+        """Ten episodes where the task has been solved, until their mean reaches the threshold.
+
+        One episode may have been lucky. The threshold is the environment's own, such as 950 for
+        InvertedPendulum, or what counts as solved where it has none.
+        """
+        means: list[float | None] = [None] * len(self._specs)
+        spec = self._envs[0].env.spec
+        threshold = None if spec is None else spec.reward_threshold
+        threshold = self._settings.solved_return if threshold is None else threshold
+        found = self._episodes(actors, CONFIRMING, lanes, books.step)
+        for i, evaluation in zip(lanes, found, strict=True):
+            mean = means[i] = float(np.mean(evaluation.returns))
+            if threshold is not None and mean >= threshold:
+                books.confirmed_step[i] = books.step
+        return {"mean10": means, "confirmed_step": list(books.confirmed_step)}
+
+
+def _note_solved(settings: Settings, books: Books, returns: Sequence[float]) -> list[int]:
+    """Writes down who has solved the task now; gives those that are yet to be confirmed."""
+    target = settings.solved_return
+    for i, value in enumerate(returns):
+        if target is not None and value >= target and books.solved_step[i] is None:
+            books.solved_step[i] = books.step
+    both = enumerate(zip(books.solved_step, books.confirmed_step, strict=True))
+    return [i for i, (solved, sure) in both if solved is not None and sure is None]
