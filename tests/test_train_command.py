@@ -49,6 +49,7 @@ def courses(monkeypatch) -> list[Course]:
 # --- what comes out ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cache")
 def test_it_prints_one_json_object_and_finds_its_run_again(call, tmp_path):  # noqa: F811
     given = ["train", ENV, *options(), "--seeds", "0:2", "--json"]

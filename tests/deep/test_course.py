@@ -6,6 +6,7 @@ import json
 import logging
 import shutil
 
+import jax
 import numpy as np
 import pytest
 from gymnasium.wrappers import TimeLimit
@@ -17,7 +18,7 @@ from narl.deep import course as courses
 from narl.deep.checkpoint import hold
 from narl.deep.course import Stopped, course_from, train
 from narl.deep.envs import EnvironmentFault
-from narl.deep.resume import capture
+from narl.deep.resume import snapshot
 from narl.deep.train import Fault, Training
 from narl.deep.unfinished import list_unfinished, locate, open_unfinished
 from narl.errors import InputError
@@ -281,12 +282,13 @@ def test_networks_that_are_not_finite_are_not_kept(tmp_path, monkeypatch):
     item = course()
 
     def spoiled(training):
-        arrays, notes = capture(training)
         if training.books.step >= 200:
-            arrays["learner.sac.log_alpha"][0] = np.nan
-        return arrays, notes
+            learner = jax.tree.map(np.copy, training.export())
+            learner.sac.log_alpha[0] = np.nan
+            training.restore(learner)
+        return snapshot(training)
 
-    monkeypatch.setattr(courses, "capture", spoiled)
+    monkeypatch.setattr(courses, "snapshot", spoiled)
     with pytest.raises(Fault, match=r"step 200: sac\.log_alpha is not finite"):
         train(item, tmp_path)
     assert [path.name for path in checkpoints(tmp_path, item)] == ["step-000000100"]

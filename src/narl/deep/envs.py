@@ -19,6 +19,7 @@ from gymnasium.wrappers import TimeLimit
 from jaxtyping import Float32
 
 from narl.deep.env_state import capture_env, capture_generators, digest_model, restore_env
+from narl.deep.faults import EnvironmentFault, Named, first_line
 from narl.deep.rendering import prepare_rendering
 from narl.deep.replaying import Episode, captured_actions, cut_seed, episode_seed
 from narl.deep.spaces import Scaling, check_spaces, env_name, make_spaces
@@ -29,10 +30,6 @@ from narl.errors import InputError, nearest
 MakeEnv = Callable[..., gymnasium.Env]
 
 _LARGEST = float(np.finfo(np.float32).max)
-
-
-class EnvironmentFault(RuntimeError):
-    """The environment raised or returned something unusable; one line that names the cause."""
 
 
 class Step(NamedTuple):
@@ -53,7 +50,7 @@ class HostEnv:
         self.env = env
         self.name = env_name(env)
         self.seed = seed
-        self.label = f"{self.name} (seed {seed}, {role})"
+        self.role, self.label = role, f"{self.name} (seed {seed}, {role})"
         """Which it is among those of a training, for the lines of its faults."""
         self.spaces = make_spaces(env, scaling)
         self.time_limit = _time_limit(env)
@@ -93,13 +90,16 @@ class HostEnv:
         return self.reset(seed=cut_seed(self.seed, step))
 
     def _begin(self, seed: int | None) -> Float32[np.ndarray, " D"]:
-        episode = Episode(seed, capture_generators(self.env))
+        # Evaluations are never continued: nothing of them has to be repeated.
+        recorded = self.role == "training"
+        episode = Episode(seed, capture_generators(self.env)) if recorded else None
         with self._named("reset"):
             result = self.env.reset(seed=seed)
             if not (isinstance(result, tuple) and len(result) == 2):
                 self._fault("reset", "reset() did not return (observation, info)")
             obs = self._vector(result[0], "reset")
-        episode.begin(obs)
+        if episode is not None:
+            episode.begin(obs)
         self._episode = episode
         return obs
 
@@ -229,23 +229,13 @@ class HostEnv:
         try:
             value = float(reward)
         except (TypeError, ValueError):
-            self._fault(when, f"reward is {_first_line(repr(reward))}, not a number")
+            self._fault(when, f"reward is {first_line(repr(reward))}, not a number")
         if not abs(value) <= _LARGEST:
             self._fault(when, f"reward is {_amount(value)}")
         return value
 
-    @contextlib.contextmanager
-    def _named(self, when: str) -> Iterator[None]:
-        """Whatever the environment raises becomes an EnvironmentFault."""
-        try:
-            yield
-        except (EnvironmentFault, InputError):
-            raise
-        except Exception as error:
-            text = _first_line(str(error))
-            raise EnvironmentFault(
-                f"{self.label}: {when}: {type(error).__name__}{': ' if text else ''}{text}"
-            ) from error
+    def _named(self, when: str) -> Named:
+        return Named(self.label, when)
 
     def _fault(self, when: str, cause: str) -> NoReturn:
         raise EnvironmentFault(f"{self.label}: {when}: {cause}")
@@ -315,7 +305,7 @@ def _make_registered(env_id: str, kwargs: Mapping[str, Any]) -> gymnasium.Env:
         try:
             importlib.import_module(module)
         except ImportError as error:
-            raise InputError(f"env: cannot import {module!r}: {_first_line(str(error))}") from error
+            raise InputError(f"env: cannot import {module!r}: {first_line(str(error))}") from error
     usable = [spec.id for spec in gymnasium.registry.values() if not _is_relic(spec)]
     if name not in usable:
         # Newest versions first: they win where several ids are equally near.
@@ -327,7 +317,7 @@ def _make_registered(env_id: str, kwargs: Mapping[str, Any]) -> gymnasium.Env:
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"env: {name} cannot be made: {_first_line(str(error))}") from error
+        raise InputError(f"env: {name} cannot be made: {first_line(str(error))}") from error
 
 
 def _is_relic(spec: Any) -> bool:
@@ -391,9 +381,3 @@ def _time_limit(env: gymnasium.Env) -> int | None:
 def _amount(value: Any) -> str:
     """A number that is not usable, and why if that is not plain to see."""
     return str(value) if not np.isfinite(value) else f"{value}, which float32 cannot hold"
-
-
-def _first_line(text: str) -> str:
-    """The first line, not too long."""
-    line = text.strip().splitlines()[0] if text.strip() else ""
-    return line if len(line) <= 200 else f"{line[:200]}…"

@@ -4,6 +4,7 @@ Networks see float32 vectors: observations flattened, with bounded entries mappe
 actions in [−1, 1]^A whatever the environment's bounds, shape and dtype.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -35,6 +36,15 @@ class Spaces:
     action_high: Float64[np.ndarray, " A"]
     obs_shift: Float32[np.ndarray, " D"]
     obs_scale: Float32[np.ndarray, " D"]
+
+    @functools.cached_property
+    def action_centre(self) -> Float64[np.ndarray, " A"]:
+        return 0.5 * self.action_low + 0.5 * self.action_high
+
+    @functools.cached_property
+    def action_half(self) -> Float64[np.ndarray, " A"]:
+        # Half of each first: the span of float64's whole range would overflow.
+        return 0.5 * self.action_high - 0.5 * self.action_low
 
 
 def env_name(env: gymnasium.Env) -> str:
@@ -128,8 +138,8 @@ def unflatten_action(
     Integer actions are rounded to the nearest.
     """
     low, high = spaces.action_low, spaces.action_high
-    centre, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
-    scaled = np.minimum(np.maximum(centre + half * action.astype(np.float64), low), high)
+    # float32 times float64 is float64.
+    scaled = np.minimum(np.maximum(spaces.action_centre + spaces.action_half * action, low), high)
     dtype = np.dtype(action_space.dtype)
     if dtype.kind == "f":
         return scaled.astype(dtype).reshape(action_space.shape)

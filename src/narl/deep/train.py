@@ -107,8 +107,8 @@ class Training:
     def _wait(self) -> None:
         """Until what was begun is done; raises what went wrong in it."""
         if self._running is not None:
-            running, self._running = self._running, None
-            self._state = running.result()
+            self._state = self._running.result()
+            self._running = None
 
     def _begin_work(self, work: Callable[[Any], Any]) -> None:
         """Lets another thread bring the state further; whoever asks for it next waits.
