@@ -5,9 +5,9 @@ nothing; `ARGS="--json FILE"` keeps the figures.
 
 Every library does the same work: batch 256, networks of 256×256, Hopper's dimensions, a replay
 buffer of 10 000 transitions, temperature learned. Peers run in environments of their own, with one
-and with two threads, and the better counts. Peers and ours take turns, three times, and the best time
-of each counts, so that a disturbance does not decide. The floor is the arithmetic of an update divided
-by the speed of this machine's matrix products.
+and with two threads, and the better counts. Peers and ours take turns, three times, and the best
+time of each counts, so that a disturbance does not decide. The floor is the arithmetic of an update
+divided by the speed of this machine's matrix products.
 """
 
 from __future__ import annotations
