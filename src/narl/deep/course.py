@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import jax
 import numpy as np
@@ -67,41 +67,23 @@ def check_course(
     check_memory(settings, *dims, len(course.specs()))
 
 
-def train(
-    course: Course,
-    root: Path,
-    *,
-    on_epoch: OnEpoch = lambda row: None,
-    on_step: Callable[[int], None] = lambda step: None,
-    on_resume: Callable[[int], None] = lambda step: None,
-    should_stop: Callable[[], bool] = lambda: False,
-    checkpoint_every: int = 1,
-    fresh: bool = False,
-    unfinished: bool = False,
-    make_env: MakeEnv | None = None,
-    termination: Ends | None = None,
-) -> tuple[store.Run, bool]:
-    """The finished run, found in the store (True) or trained to its end now (False).
+class How(TypedDict, total=False):
+    """How a course is trained; see `train_together`."""
 
-    An unfinished training of the same configuration is continued from its last checkpoint, and
-    ``on_resume`` is told of which step that is; with ``unfinished`` even where a finished run is
-    there, as after a ``fresh`` training that was stopped. ``checkpoint_every`` counts epochs; it
-    has no influence on the outcome. When ``should_stop`` says so, a checkpoint is written and
-    `Stopped` raised.
-    """
-    ((run, found),) = train_together(
-        [course],
-        root,
-        on_epoch=on_epoch,
-        on_step=on_step,
-        on_resume=on_resume,
-        should_stop=should_stop,
-        checkpoint_every=checkpoint_every,
-        fresh=fresh,
-        unfinished=unfinished,
-        make_env=make_env,
-        termination=termination,
-    )
+    on_epoch: OnEpoch
+    on_step: Callable[[int], None]
+    on_resume: Callable[[int], None]
+    should_stop: Callable[[], bool]
+    checkpoint_every: int
+    fresh: bool
+    unfinished: bool
+    make_env: MakeEnv | None
+    termination: Ends | None
+
+
+def train(course: Course, root: Path, **how: Unpack[How]) -> tuple[store.Run, bool]:
+    """The finished run, found in the store (True) or trained to its end now (False)."""
+    ((run, found),) = train_together([course], root, **how)
     return run, found
 
 
@@ -119,9 +101,13 @@ def train_together(
     make_env: MakeEnv | None = None,
     termination: Ends | None = None,
 ) -> list[tuple[store.Run, bool]]:
-    """As `train`, for courses of one shape: those that are not finished share one program.
+    """The finished runs of courses of one shape; those that are not in the store share a program.
 
-    Every course gets a run folder of its own, as if it had been trained alone.
+    Every course gets a run folder of its own, as if it had been trained alone. An unfinished
+    training of the same courses is continued from its last checkpoint, and ``on_resume`` is told of
+    which step that is; with ``unfinished`` even where finished runs are there, as after a ``fresh``
+    training that was stopped. ``checkpoint_every`` counts epochs; it has no influence on the
+    outcome. When ``should_stop`` says so, a checkpoint is written and `Stopped` raised.
     """
     store.check_root(root)
     anew = fresh or unfinished
