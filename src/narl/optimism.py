@@ -33,7 +33,7 @@ def optimistic(
         distance = jnp.abs(values - values.mean(axis=0))
         # The mean is rounded: equal values lie on it, however small the radius.
         rounding = 4.0 * jnp.finfo(values.dtype).eps * jnp.abs(values).max(axis=0)
-        admitted = distance <= radius + rounding
+        admitted = distance <= radius + jnp.where(jnp.isfinite(rounding), rounding, 0.0)
         none_admitted = ~admitted.any(axis=0)
         score = jnp.where(admitted, values, -jnp.inf)
         score = jnp.where(none_admitted, -distance, score)

@@ -2,10 +2,13 @@
 
 import dataclasses
 
+import jax
+import numpy as np
 import pytest
 
-from narl.deep.course import Stopped, train, train_together
+from narl.deep.course import Course, Stopped, train, train_together
 from narl.deep.plan import Group, course_from
+from narl.deep.train import Training
 from narl.errors import InputError
 from narl.experiments.experiment import batches
 from short_courses import cache, course, journal, programs  # noqa: F401
@@ -73,24 +76,62 @@ def test_a_group_is_continued(alone, tmp_path):
         assert_as_alone(run, expected)
 
 
-def test_a_course_that_is_solved_first_ends_there(tmp_path):
-    """The others go on; it is kept as it was, also when they are stopped and continued."""
-    easy = course(algo="narl", seeds=(0, 1), until_solved=True, solved_return=-1e9)
-    # Which of them solves it when is up to the returns: one that all reach at once, and one
-    # that depends on the seed.
-    alone = train(easy, tmp_path / "alone")[0]
-    assert alone.metrics["steps"] == 100
-    returns = [row["eval_return"] for row in journal(train(WIDE, tmp_path / "look")[0])]
-    bar = max(max(values) for values in returns) + 1.0
-    hard = dataclasses.replace(WIDE.settings, solved_return=bar)
-    never = dataclasses.replace(WIDE, settings=hard, until_solved=True)
-    with pytest.raises(InputError, match="cannot be trained together"):
-        Group((easy, never))
-    among = [dataclasses.replace(never, seeds=(seed,)) for seed in (0, 1, 2)]
-    single = [train(item, tmp_path / "single")[0] for item in among]
-    made = train_together(among, tmp_path / "together")
-    for (run, _), expected in zip(made, single, strict=True):
+@pytest.fixture(scope="module")
+def racing(tmp_path_factory, cache):  # noqa: F811
+    """Three courses with a bar that one reaches in the first epoch and another does not; alone."""
+    three = course(algo="narl", seeds=(0, 1, 2), radius=None)
+    first = journal(train(three, tmp_path_factory.mktemp("look"))[0])[0]["eval_return"]
+    settings = dataclasses.replace(three.settings, solved_return=sorted(first)[-1])
+    items = [Course(settings, (seed,), until_solved=True) for seed in (0, 1, 2)]
+    alone = [train(item, tmp_path_factory.mktemp("single"))[0] for item in items]
+    assert min(run.metrics["steps"] for run in alone) == 100
+    assert max(run.metrics["steps"] for run in alone) > 100
+    return items, alone
+
+
+def test_a_course_that_is_solved_first_ends_there(racing, tmp_path):
+    items, alone = racing
+    made = train_together(items, tmp_path)
+    for (run, _), expected in zip(made, alone, strict=True):
         assert_as_alone(run, expected)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(run.id for run in alone)
+
+
+@pytest.mark.parametrize("stop", [100, 150])
+def test_so_it_does_when_the_others_are_stopped_and_continued(racing, tmp_path, stop):
+    items, alone = racing
+    now = [0]
+
+    def on_step(step):
+        now[0] = step
+
+    with pytest.raises(Stopped):
+        train_together(items, tmp_path, on_step=on_step, should_stop=lambda: now[0] == stop)
+    # Meanwhile somebody trains one of them by itself: the group is found nevertheless.
+    solved = min(range(3), key=lambda i: alone[i].metrics["steps"])
+    train(items[solved], tmp_path)
+    resumed = []
+    made = train_together(items, tmp_path, on_resume=resumed.append)
+    assert resumed == [stop]
+    assert [found for _, found in made] == [i == solved for i in range(3)]
+    for (run, _), expected in zip(made, alone, strict=True):
+        assert_as_alone(run, expected)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(run.id for run in alone)
+
+
+def test_a_retired_lane_stops_nobody(racing, tmp_path, monkeypatch):
+    items, _ = racing
+    training = Training(items[0].settings, [item.specs()[0] for item in items])
+    training.retire(slice(1, 2))
+    learner = jax.tree.map(np.copy, training.export())
+    learner.sac.critic[0].b[1] = np.nan
+    training.restore(learner)
+    row = None
+    while row is None or row["step"] < 200:
+        row = training.advance()
+    training.close()
+    assert np.isnan(row["eval_return"][1])
+    assert np.isfinite([row["eval_return"][0], row["critic_loss"][2]]).all()
 
 
 def test_only_one_shape_can_be_trained_together():

@@ -88,12 +88,25 @@ def test_all_lanes_count_and_on_the_cpu_as_many_work_as_there_are_cores(monkeypa
     programs = Programs(settings, 11, 3, None, 1)
     lane, extra = lane_memory(programs).total, temporary_memory(programs)
     assert extra > 4 * 125_000 * 3 * (11 + 3 + 11 + 1) / 3
-    assert needed_memory(settings, 11, 3, 1) == lane + extra
+    # Twice: a checkpoint is a copy.
+    assert needed_memory(settings, 11, 3, 1) == 2 * lane + extra
     many = num_cores() + 5
-    assert needed_memory(settings, 11, 3, many) == many * lane + num_cores() * extra
+    assert needed_memory(settings, 11, 3, many) == 2 * many * lane + num_cores() * extra
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert needed_memory(settings, 11, 3, many) == many * (lane + extra)
     assert temporary_memory(Programs(make_settings("Hopper-v5", "sac"), 11, 3, None, 1)) == 0
+
+
+def test_a_container_may_have_less_than_the_machine(monkeypatch, tmp_path):
+    (tmp_path / "meminfo").write_text("MemAvailable: 1000 kB\n")
+    monkeypatch.setattr(memories, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(memories, "_CGROUP", tmp_path)
+    assert memories.available_memory() == 1_024_000
+    (tmp_path / "memory.current").write_text("300\n")
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memories.available_memory() == 1_024_000
+    (tmp_path / "memory.max").write_text("5300\n")
+    assert memories.available_memory() == 5000
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,11 @@ class Bars:
                 self._cell, completed=done, total=self._episodes, description=label
             )
 
+    def _took(self) -> str:
+        """Seconds since cells began; several that ran together share them."""
+        begin, self._begin = self._begin, 0.0
+        return f"{time.perf_counter() - begin:.1f} s" if begin else "together with that"
+
     def end(self, label: str, found: bool) -> None:
         """A cell ended, or its run was found."""
         self._num_done += 1
@@ -121,5 +126,5 @@ class Bars:
             if self._all is not None:
                 self._progress.update(self._all, completed=self._num_done)
         elif self._lines:
-            how = "found" if found else f"{time.perf_counter() - self._begin:.1f} s"
+            how = "found" if found else self._took()
             note(f"{self._title} {self._num_done}/{self._num_cells} {label}: {how}")

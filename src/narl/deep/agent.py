@@ -23,13 +23,12 @@ from narl.deep.evaluation import Evaluation, evaluate, evaluation_seed
 from narl.deep.interrupts import holding_interrupts
 from narl.deep.journal import NAME as JOURNAL
 from narl.deep.kept import curves, networks, sees_first_entries
-from narl.deep.memory import check_memory
 from narl.deep.own_env import OwnEnv, as_ends
 from narl.deep.owners import refuse_what_is_not_used
 from narl.deep.policy import Interface, Policy, initial_actors, interface_of
 from narl.deep.resume import capture, reinstate
 from narl.deep.rollout import Ends
-from narl.deep.saved import State, read_saved, room, with_room
+from narl.deep.saved import State, read_saved, roomy, with_room
 from narl.deep.settings import Settings, make_settings
 from narl.deep.train import Training
 from narl.deep.unfinished import CHECKPOINTS
@@ -114,7 +113,7 @@ class Agent:
 
         Called again, it goes on for so many steps more; the random steps of the beginning may
         fill a call or several. (With models the size of the buffers, and so how many steps were
-        asked for, has a part in the random numbers.) After every epoch ``callback`` is given its
+        asked for, has a part in the rounding of sums.) After every epoch ``callback`` is given its
         diagnostics; if it returns False, learning ends there. Ctrl-C ends it too, after the step
         it is in. What was learned stays, and learning can go on. ``total_timesteps`` is another
         name of ``total_steps``.
@@ -170,9 +169,7 @@ class Agent:
 
     def _open_training(self, total: int) -> Training:
         """A training with room for the steps, at the step where learning is."""
-        settings = dataclasses.replace(self.settings, steps=room(self.settings, total, self._state))
-        spaces = self._interface.spaces
-        check_memory(settings, spaces.obs_dim, spaces.action_dim, len(self.seeds))
+        settings = roomy(self.settings, total, self._state, self._interface.spaces, self.seeds)
         if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
             enable_cache()
         training = Training(

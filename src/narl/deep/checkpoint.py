@@ -19,7 +19,7 @@ import time
 import uuid
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from io import BufferedReader
 from pathlib import Path
@@ -73,8 +73,7 @@ def save_checkpoint(
 
     One of the same step is replaced. An intact one of a later step is another training's:
     nothing is saved beside it, since it would be the one that is loaded. Those that are `known`
-    to be intact are not read for it. The notes are JSON values and finite numbers; what may be
-    infinite or NaN belongs in the arrays.
+    to be intact are not read for it. The notes are JSON values; NaN belongs in the arrays.
     """
     if step < 0:
         raise InputError(f"checkpoint: step {step} given; must be at least 0")
@@ -162,8 +161,9 @@ class Checkpoints:
 
     def wait(self) -> None:
         """Until everything is on disk; raises what went wrong."""
-        writing, self._writing = self._writing, None
-        if writing is not None:
+        if (writing := self._writing) is not None:
+            wait([writing])  # interrupted here, it is still being written
+            self._writing = None
             self._known.add(writing.result())
             self.kept = self.last
 

@@ -29,7 +29,14 @@ from narl.deep.resume import flatten_tree, reinstate, snapshot
 from narl.deep.rollout import Ends
 from narl.deep.tasks import find_task
 from narl.deep.train import Fault, Training, choose_ends, open_course
-from narl.deep.unfinished import CHECKPOINTS, COURSE, PART, STAGED, record_course
+from narl.deep.unfinished import (
+    CHECKPOINTS,
+    COURSE,
+    PART,
+    STAGED,
+    list_unfinished,
+    record_course,
+)
 from narl.errors import InputError
 from narl.provenance import version_of
 
@@ -115,7 +122,7 @@ def train_together(
     missing = tuple(course for course in courses if course.id not in done)
     if not missing:
         return [(done[course.id], True) for course in courses]
-    plan = missing[0] if len(missing) == 1 else Group(missing)
+    plan = _begun(courses, missing, root) or (missing[0] if len(missing) == 1 else Group(missing))
     check_course(plan, make_env, termination)
     part = root / f"{plan.id}{PART}"
     with hold(part), _leaving_no_empty(part):
@@ -134,7 +141,21 @@ def train_together(
                     walk.stop()
             made = walk.finish(root, replace=anew)
         shutil.rmtree(part, ignore_errors=True)
-    return [(made.get(c.id) or done[c.id], c.id not in made) for c in courses]
+    return [(done[c.id], True) if c.id in done else (made[c.id], False) for c in courses]
+
+
+def _begun(courses: Sequence[Course], missing: Sequence[Course], root: Path) -> Group | None:
+    """An unfinished group of these courses, in which none that is missing is missing.
+
+    Some of its courses may have been finished otherwise since it began.
+    """
+    known = {course.id: course for course in courses}
+    for left in list_unfinished(root):
+        ids = [store.run_id(config) for config in left.config.get("courses", ())]
+        fits = {course.id for course in missing} <= set(ids) <= set(known)
+        if ids and fits and not left.problems and left.step > 0:
+            return Group(tuple(known[id_] for id_ in ids))
+    return None
 
 
 def _finished(courses: Sequence[Course], root: Path) -> dict[str, store.Run]:
@@ -172,6 +193,12 @@ class _Walk:
         reinstate(self.training, found.arrays, found.notes)
         self.before = {name: float(found.notes["seconds"][name]) for name in self.before}
         self.journal.truncate_after(int(found.notes["journal"]))
+        for part, lanes in self._lanes:
+            staged = store.find(self.part / STAGED, part.config())
+            if staged is not None and staged.metrics["steps"] <= found.step:
+                self.training.retire(lanes)
+            elif staged is not None:  # it comes again
+                store.remove(self.part / STAGED, part.id)
         on_resume(found.step)
 
     @property
@@ -256,6 +283,7 @@ class _Walk:
             solved = books.solved_step[lanes]
             if None not in solved and books.step in solved:
                 self._keep(self.part / STAGED, part, lanes, replace=True)
+                self.training.retire(lanes)
 
     def finish(self, root: Path, replace: bool) -> dict[str, store.Run]:
         """The run folders, by id."""

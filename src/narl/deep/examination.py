@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -37,14 +38,21 @@ class Examiner:
         episodes, each = self._settings.eval_episodes, enumerate(self._envs)
         return np.stack([first_observations(env, episodes, self._seed(i, step)) for i, env in each])
 
-    def examine(self, actors: Any, books: Books) -> tuple[list[Evaluation], dict[str, Any]]:
-        """The evaluations of all lanes, and what confirms them; books are kept of both."""
-        lanes, episodes = range(len(self._specs)), self._settings.eval_episodes
-        evaluations = self._episodes(actors, episodes, lanes, books.step)
+    def examine(
+        self, actors: Any, books: Books, retired: Collection[int] = ()
+    ) -> tuple[list[Evaluation], dict[str, Any]]:
+        """The evaluations of all lanes, and what confirms them; books are kept of both.
+
+        For those that are retired an empty one stands in.
+        """
+        episodes = self._settings.eval_episodes
+        lanes = [i for i in range(len(self._specs)) if i not in retired]
+        found = dict(zip(lanes, self._episodes(actors, episodes, lanes, books.step), strict=True))
+        nothing = Evaluation([math.nan] * episodes, [0] * episodes, np.zeros(0))
+        evaluations = [found.get(i, nothing) for i in range(len(self._specs))]
         returns = [float(np.mean(evaluation.returns)) for evaluation in evaluations]
-        return evaluations, self._confirm(
-            actors, _note_solved(self._settings, books, returns), books
-        )
+        solved = _note_solved(self._settings, books, returns)
+        return evaluations, self._confirm(actors, [i for i in solved if i in found], books)
 
     def _episodes(self, actors: Any, num: int, lanes: Sequence[int], step: int) -> list[Evaluation]:
         def one(i: int) -> Evaluation:

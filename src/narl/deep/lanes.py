@@ -31,6 +31,9 @@ class Lifted(Protocol):
     def prepare(self, state: Any, own: Any, shared: Any) -> None:
         """Begins to compile it for arguments of these shapes; the first call waits for that."""
 
+    def wait(self) -> None:
+        """Until it is compiled, if that has begun."""
+
 
 class Lanes(Protocol):
     """How a training runs its lanes; ``state`` is opaque to it."""
@@ -182,11 +185,14 @@ class _Compiled:
         """The compiled program; waits for it."""
         self.prepare(state, own, shared)
         assert self._program is not None
-        if not self._program.done():
+        self.wait()
+        return self._program.result()
+
+    def wait(self) -> None:
+        if self._program is not None and not self._program.done():
             begin = time.perf_counter()
             self._program.result()
             self._lanes.compile_seconds += time.perf_counter() - begin
-        return self._program.result()
 
     def __call__(self, state: Any, own: Any, shared: Any) -> tuple[Any, Any]:
         return self.ready(state, own, shared)(state, own, shared)
@@ -200,6 +206,9 @@ class _OnCores:
 
     def prepare(self, state: Sequence[Any], own: Any, shared: Any) -> None:
         self._compiled.prepare(state[0], _of_lane(0, own), shared)
+
+    def wait(self) -> None:
+        self._compiled.wait()
 
     def __call__(self, state: Sequence[Any], own: Any, shared: Any) -> tuple[Any, Any]:
         program = self._compiled.ready(state[0], _of_lane(0, own), shared)

@@ -17,6 +17,7 @@ from narl.errors import InputError
 
 _FLOAT = 4
 _MEMINFO = Path("/proc/meminfo")
+_CGROUP = Path("/sys/fs/cgroup")
 
 
 class Memory(NamedTuple):
@@ -73,10 +74,11 @@ def temporary_memory(programs: Programs) -> int:
 def needed_memory(settings: Settings, obs_dim: int, action_dim: int, num_lanes: int) -> int:
     """Bytes of so many lanes with what is temporary, on the device that is there."""
     programs = Programs(settings, obs_dim, action_dim, None, 1)
-    at_once = num_lanes
+    lanes = num_lanes * lane_memory(programs).total
+    at_once, copies = num_lanes, 1
     if jax.default_backend() == "cpu":
-        at_once = min(num_lanes, num_cores())
-    return num_lanes * lane_memory(programs).total + at_once * temporary_memory(programs)
+        at_once, copies = min(num_lanes, num_cores()), 2  # one of them is being written to disk
+    return copies * lanes + at_once * temporary_memory(programs)
 
 
 def available_memory() -> int | None:
@@ -87,9 +89,18 @@ def available_memory() -> int | None:
         except (OSError, ValueError):  # not on Linux
             return None
         found = re.search(r"^MemAvailable:\s*(\d+) kB$", text, re.MULTILINE)
-        return None if found is None else 1024 * int(found[1])
+        return None if found is None else min(1024 * int(found[1]), _left_to_container())
     stats = jax.devices()[0].memory_stats()
     return None if stats is None else stats.get("bytes_limit")
+
+
+def _left_to_container() -> int:
+    """Bytes that a control group still allows; very many where there is none."""
+    try:
+        most, used = ((_CGROUP / name).read_text() for name in ("memory.max", "memory.current"))
+        return int(most) - int(used)
+    except (OSError, ValueError):  # not on Linux, another version of them, or "max"
+        return 1 << 62
 
 
 def check_memory(settings: Settings, obs_dim: int, action_dim: int, num_lanes: int) -> None:

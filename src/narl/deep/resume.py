@@ -94,9 +94,10 @@ def _arrays_of(runner: Lanes, state: Any, reports: Any) -> dict[str, np.ndarray]
 
 
 def _has_room(size: int) -> bool:
-    """Whether the device can hold so many bytes more, and some."""
+    """Whether the device could have held so many bytes more, and some, at its fullest."""
     stats = jax.devices()[0].memory_stats() or {}
-    return stats.get("bytes_limit", math.inf) - stats.get("bytes_in_use", 0) > 1.5 * size
+    fullest = stats.get("peak_bytes_in_use", stats.get("bytes_in_use", 0))
+    return stats.get("bytes_limit", math.inf) - fullest > 1.1 * size
 
 
 def _without_rows(runner: Lanes, state: Any) -> Learner:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,8 +16,10 @@ from narl.deep.checkpoint import load_checkpoint
 from narl.deep.course import course_from, open_course
 from narl.deep.journal import NAME as JOURNAL
 from narl.deep.kept import sees_first_entries
+from narl.deep.memory import check_memory
 from narl.deep.policy import Policy, interface_from, interface_of, policy_from
 from narl.deep.settings import Settings
+from narl.deep.spaces import Spaces
 from narl.deep.train import Training
 from narl.deep.unfinished import CHECKPOINTS, COURSE, open_unfinished
 from narl.errors import InputError
@@ -88,6 +91,22 @@ def room(settings: Settings, total: int, state: State | None) -> int:
     if state is not None and total <= (kept := state[0][_ROWS].shape[1]):
         return int(kept)
     return _power_of_two(2 * max(total, settings.learn_after))
+
+
+def roomy(
+    settings: Settings, total: int, state: State | None, spaces: Spaces, seeds: Sequence[int]
+) -> Settings:
+    """Settings with `room` for more, or for these steps alone where memory is short."""
+    least = max(total, settings.learn_after + 1)
+    dims = spaces.obs_dim, spaces.action_dim
+    large = dataclasses.replace(settings, steps=room(settings, total, state))
+    try:
+        check_memory(large, *dims, len(seeds))
+    except InputError:
+        small = dataclasses.replace(settings, steps=least)
+        check_memory(small, *dims, len(seeds))
+        return small
+    return large
 
 
 def _power_of_two(least: int) -> int:

@@ -17,7 +17,7 @@ from narl.deep import diagnostics
 from narl.deep.books import LaneSpec, new_books
 from narl.deep.envs import HostEnv, MakeEnv, open_env
 from narl.deep.examination import Examiner
-from narl.deep.lanes import Lanes, make_lanes
+from narl.deep.lanes import Lanes, Lifted, make_lanes
 from narl.deep.learner import Clock, Learner, Programs
 from narl.deep.rollout import Ends, Lane
 from narl.deep.selection import OPTIMISTIC, RANDOM
@@ -67,6 +67,8 @@ class Training:
             """What the last training of the ensemble said of itself."""
             self._judged: Any = None
             """Judgement and sums of the last epoch."""
+            self.retired: set[int] = set()
+            """Lanes of which nobody wants to know any more; they learn on, unobserved."""
             self.books = new_books(len(self.specs))
             self.state = self._begin()
             self._prepare()
@@ -93,6 +95,10 @@ class Training:
         """An environment like those of the training."""
         return open_course(self.settings, seed, render_mode, self._make_env, role)
 
+    def retire(self, lanes: slice) -> None:
+        """These lanes step in no environment any more, are not evaluated, and stop nobody."""
+        self.retired |= set(range(len(self.specs))[lanes])
+
     @property
     def state(self) -> Any:
         """The lanes, after all that was begun."""
@@ -110,12 +116,15 @@ class Training:
             self._state = self._running.result()
             self._running = None
 
-    def _begin_work(self, work: Callable[[Any], Any]) -> None:
+    def _begin_work(self, work: Callable[[Any], Any], *programs: Lifted) -> None:
         """Lets another thread bring the state further; whoever asks for it next waits.
 
         To hand a whole loop of updates to an accelerator keeps a thread busy for a good part of the
-        time that the loop takes. Environments need this one meanwhile.
+        time that the loop takes. Environments need this one meanwhile. Compilation of the
+        ``programs`` is waited for here, where the clock takes account of it.
         """
+        for program in programs:
+            program.wait()
         self._running = self._worker.submit(work, self.state)
 
     def _lift(self, runner: Lanes) -> None:
@@ -183,7 +192,7 @@ class Training:
         self.state, action = program(self.state, observed, clock)
         before = self._loss
         if step >= settings.learn_after:
-            self._begin_work(functools.partial(self._update, clock))
+            self._begin_work(functools.partial(self._update, clock), self._learn)
         self._action = np.asarray(action)
         # The last step's: it is there by now, and nothing has to wait for it.
         self._check("critic_loss", np.asarray(before))
@@ -192,7 +201,7 @@ class Training:
         if books.step % settings.epoch_length == 0 or self.is_over:
             return self._end_epoch(clock)
         if self._model_due:
-            self._begin_work(self._fit)
+            self._begin_work(self._fit, self._train_model)
             self._renew_model()
         return None
 
@@ -220,8 +229,11 @@ class Training:
     def _step_envs(self) -> Float[np.ndarray, "N O"]:
         """What the environments answer: next_obs, reward, terminated, where to act next."""
         begin = time.perf_counter()
-        books, rows = self.books, []
+        books = self.books
+        rows = np.zeros((len(self.specs), 2 * self.programs.obs_dim + 2), np.float32)
         for i, env in enumerate(self.envs):
+            if i in self.retired:
+                continue
             step = env.step(self._action[i])
             books.episode_return[i] += step.reward
             obs = step.obs
@@ -230,14 +242,14 @@ class Training:
                 books.num_episodes[i] += 1
                 books.episode_return[i] = 0.0
                 obs = env.reset()
-            rows.append(np.concatenate([step.obs, [step.reward, step.terminated], obs]))
+            rows[i] = np.concatenate([step.obs, [step.reward, step.terminated], obs])
         books.seconds["env"] += time.perf_counter() - begin
-        return np.stack(rows).astype(np.float32)
+        return rows
 
     def catch_up(self) -> None:
         """Trains the model that was due when all steps were done, now that there are more."""
         if self._model_due and "fit" not in self.books.reports:
-            self._begin_work(self._fit)
+            self._begin_work(self._fit, self._train_model)
             self._renew_model()
 
     def _fit(self, state: Any) -> Any:
@@ -264,12 +276,9 @@ class Training:
         trained = self._now()
         self.state, selections = self._roll(self.state, self._nothing, clock)
         selections = jax.tree.map(np.asarray, selections)
-        for spec, number in zip(self.specs, selections.nonfinite, strict=True):
-            if number > 0:
-                raise Fault(
-                    f"step {self.books.step}: seed {spec.seed}: {number:.0f} imagined steps are "
-                    "not finite"
-                )
+        for i, number in enumerate(selections.nonfinite):
+            if number > 0 and i not in self.retired:
+                raise Fault(f"{self._where(i)}: {number:.0f} imagined steps are not finite")
         if "selections" in reports:
             selections = jax.tree.map(np.add, reports["selections"], selections)
         reports["selections"] = selections
@@ -282,12 +291,10 @@ class Training:
         actors = self.runner.export(self.state, lambda learner: learner.sac.actor)
         renewing = self._model_due
         # Episodes run on the host: an accelerator judges and trains the next model meanwhile.
-        self._begin_work(
-            functools.partial(
-                self._judge_and_fit, self._examiner.starts(books.step), clock, renewing
-            )
-        )
-        evaluations, confirming = self._examiner.examine(actors, books)
+        starts = self._examiner.starts(books.step)
+        work = functools.partial(self._judge_and_fit, starts, clock, renewing)
+        self._begin_work(work, self._judge, self._new_tally, self._train_model)
+        evaluations, confirming = self._examiner.examine(actors, books, self.retired)
         books.seconds["eval"] += self._now() - begin
         begin = self._now()
         self._wait()
@@ -295,8 +302,6 @@ class Training:
         judgement, tally = jax.tree.map(np.asarray, self._judged)
         for name, values in tally.losses._asdict().items():
             self._check(name, values)
-        if "fit" in books.reports:
-            self._check("the return inside the model", judgement.model_return)
         row = diagnostics.epoch_row(self.settings, books, evaluations, judgement, tally)
         row |= confirming
         books.finished = [[] for _ in self.specs]
@@ -307,10 +312,16 @@ class Training:
 
     def _check(self, what: str, values: Float[np.ndarray, "N ..."]) -> None:
         """Stops at a number that is not finite."""
-        for spec, value in zip(self.specs, values, strict=True):
-            if not np.isfinite(value).all():
+        for i, value in enumerate(values):
+            if i not in self.retired and not np.isfinite(value).all():
                 found = np.ravel(value)[~np.isfinite(np.ravel(value))][0]
-                raise Fault(f"step {self.books.step}: seed {spec.seed}: {what} is {found}")
+                raise Fault(f"{self._where(i)}: {what} is {found}")
+
+    def _where(self, lane: int) -> str:
+        """The step and the lane, with its configuration where there are several."""
+        spec, others = self.specs[lane], {(one.algo, one.radius) for one in self.specs}
+        kind = f"{spec.algo}, radius {spec.radius}, " if len(others) > 1 else ""
+        return f"step {self.books.step}: {kind}seed {spec.seed}"
 
     def export(self) -> Learner:
         """The whole state as NumPy arrays with a leading axis of lanes."""
