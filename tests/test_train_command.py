@@ -224,7 +224,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(
     monkeypatch.setattr("narl.deep.memory.available_memory", lambda: 10**9)
     said = call("train", "Humanoid-v5", "--seeds", "0:3")
     assert said.status == 2
-    assert said.err.startswith("narl: memory: 3 seeds need 1")
+    assert said.err.startswith("narl: memory: 3 seeds need 3")
     assert said.err.endswith(
         " GB and 1.0 GB are available; take fewer seeds, or a smaller rollout-batch, "
         "retain-epochs or buffer\n"
