@@ -134,20 +134,17 @@ def _carry_out(
     work: Callable[[Callable[[], bool]], Outcome], *, leaves_checkpoints: bool
 ) -> Outcome:
     """The outcome; an interrupt ends the work at once, or when it has left a checkpoint."""
-    from narl.commands.interruptible import Interrupted, interruptible, stoppable
+    from narl.commands.interruptible import interruptible, stoppable
     from narl.commands.screen import note
 
     if not leaves_checkpoints:
         return interruptible(lambda: work(lambda: False))
-    from narl.commands.training import is_compiling
     from narl.deep.course import Stopped
 
     try:
         return stoppable(work, lambda: note("stopping: a checkpoint is written …"))
     except Stopped as stop:
-        # What is still being compiled would keep the interpreter from ending.
-        kind = Interrupted if is_compiling() else KeyboardInterrupt
-        raise kind(f"{stop}; the same command continues from there") from None
+        raise KeyboardInterrupt(f"{stop}; the same command continues from there") from None
 
 
 def show(outcome: Outcome, path: Path, seconds: float) -> None:
