@@ -145,9 +145,9 @@ def train_together(
 
 
 def _begun(courses: Sequence[Course], missing: Sequence[Course], root: Path) -> Group | None:
-    """An unfinished group of these courses, in which none that is missing is missing.
+    """An unfinished group of some of these courses, with all that are missing.
 
-    Some of its courses may have been finished otherwise since it began.
+    The others in it have been finished by themselves since it began.
     """
     known = {course.id: course for course in courses}
     for left in list_unfinished(root):
@@ -253,8 +253,9 @@ class _Walk:
         taken, step = snapshot(training), training.books.step
         notes = taken.notes
         sac = training.runner.export(training.state, lambda learner: {"sac": learner.sac})
+        wanted = [i for i in range(len(training.specs)) if i not in training.retired]
         for name, array in flatten_tree(sac).items():
-            if not np.isfinite(array).all():
+            if not np.isfinite(array[wanted]).all():
                 raise Fault(f"step {step}: {name} is not finite")
         found = (state["problem"] for state in notes["envs"])
         self._say(*(f"{training.envs[0].name}: {problem}" for problem in found if problem))

@@ -53,9 +53,6 @@ class Lanes(Protocol):
     def export(self, state: Any, part: Part = lambda state: state) -> Any:
         """The state, or a part of it, as NumPy arrays with a leading axis of lanes."""
 
-    def copy(self, state: Any) -> Any:
-        """A state that stays, whatever becomes of this one."""
-
     def restore(self, arrays: Any) -> Any:
         """A state from what `export` gave."""
 
@@ -114,9 +111,6 @@ class VmapLanes(_Runner):
     def export(self, state: Any, part: Part = lambda state: state) -> Any:
         return jax.tree.map(np.asarray, part(state))
 
-    def copy(self, state: Any) -> Any:
-        return _copied(state)
-
     def restore(self, arrays: Any) -> Any:
         return jax.tree.map(jnp.array, arrays)
 
@@ -152,9 +146,6 @@ class CoreLanes(_Runner):
 
     def export(self, state: Sequence[Any], part: Part = lambda state: state) -> Any:
         return jax.tree.map(lambda *xs: np.stack(xs), *map(part, state))
-
-    def copy(self, state: Sequence[Any]) -> Any:
-        return _copied(tuple(state))
 
     def restore(self, arrays: Any) -> Any:
         return tuple(jax.tree.map(jnp.array, _of_lane(i, arrays)) for i in self._range)
@@ -218,11 +209,6 @@ class _OnCores:
             return new, jax.tree.map(np.asarray, result)
 
         return self._lanes.run(one)
-
-
-@jax.jit
-def _copied(state: Any) -> Any:
-    return jax.tree.map(jnp.copy, state)
 
 
 @functools.cache

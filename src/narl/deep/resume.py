@@ -64,7 +64,7 @@ def snapshot(training: Training) -> Snapshot:
     books["reports"] = sorted(training.books.reports)
     notes = {"books": books, "envs": captured}
     later = runner.batched and _has_room(size)
-    kept_state = runner.copy(state) if later else state
+    kept_state = _copied(state) if later else state
 
     def arrays() -> dict[str, np.ndarray]:
         return _arrays_of(runner, kept_state, reports) | of_envs
@@ -91,6 +91,12 @@ def _arrays_of(runner: Lanes, state: Any, reports: Any) -> dict[str, np.ndarray]
     for i, size in enumerate(sizes):
         arrays[f"imagined.{i}"] = rows[i, most - size :]
     return arrays
+
+
+@jax.jit
+def _copied(state: Any) -> Any:
+    """A state that stays, whatever becomes of this one."""
+    return jax.tree.map(jnp.copy, state)
 
 
 def _has_room(size: int) -> bool:
