@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from narl import cli, compilation
-from narl.commands.interruptible import Interrupted, interruptible
+from narl.commands.interruptible import Interrupted, interruptible, stoppable
 from narl.commands.screen import Bars, note, stdout
 
 SOURCE = Path(__file__).resolve().parent.parent.parent / "src"
@@ -77,6 +77,32 @@ def test_an_interrupt_does_not_wait_for_the_work():
         signal.signal(signal.SIGINT, before)
         release.set()
     assert time.monotonic() - begin < 10
+
+
+@pytest.mark.parametrize(
+    "waiting", [interruptible, lambda work: stoppable(lambda _: work(), str, patience=0.1)]
+)
+def test_a_signal_that_another_thread_takes_is_answered(waiting):
+    release, sent = threading.Event(), time.monotonic()
+
+    def work():
+        # The system may hand a process's signal to any thread, and that wakes no other.
+        time.sleep(0.1)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        release.wait(20)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(5.0, release.set)  # only so that a failure ends soon
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            waiting(work)
+    finally:
+        answered = time.monotonic()
+        signal.signal(signal.SIGINT, before)
+        timer.cancel()
+        release.set()
+    assert answered - sent < 4
 
 
 def test_work_gives_its_result_or_its_error():

@@ -12,6 +12,10 @@ PATIENCE = 8.0
 """Seconds that work which was asked to stop has for its checkpoint."""
 
 
+TURN = 0.1
+"""Seconds that a wait lasts before the main thread looks whether a signal has come."""
+
+
 class Interrupted(KeyboardInterrupt):
     """Interrupted while the work still goes on in its thread, where nothing can stop it."""
 
@@ -26,7 +30,7 @@ def interruptible(work: Callable[[], Result]) -> Result:
     """
     thread = _Thread(work)
     try:
-        thread.done.wait()
+        thread.run()
     except KeyboardInterrupt:
         if thread.done.is_set():
             raise
@@ -47,7 +51,7 @@ def stoppable(
     stop = threading.Event()
     thread = _Thread(lambda: work(stop.is_set))
     try:
-        thread.done.wait()
+        thread.run()
     except KeyboardInterrupt:
         stop.set()
         try:
@@ -70,7 +74,17 @@ class _Thread(Generic[Result]):
         self._errors: list[BaseException] = []
         self.done = threading.Event()
         """Not a join: one that is interrupted takes the thread for ended (3.11)."""
-        threading.Thread(target=self._body, name="narl-work", daemon=True).start()
+        self._thread = threading.Thread(target=self._body, name="narl-work", daemon=True)
+
+    def run(self) -> None:
+        """Begins the work and waits until it is done, in short turns.
+
+        The system may hand a signal to any thread, and Python answers it in the main thread as
+        soon as that runs again: one that waits without end does not.
+        """
+        self._thread.start()
+        while not self.done.wait(TURN):
+            pass
 
     def _body(self) -> None:
         try:
