@@ -115,6 +115,7 @@ def train_together(
     which step that is; with ``unfinished`` even where finished runs are there, as after a ``fresh``
     training that was stopped. ``checkpoint_every`` counts epochs; it has no influence on the
     outcome. When ``should_stop`` says so, a checkpoint is written and `Stopped` raised.
+    ``make_env`` and ``termination`` are not part of a run's id: give them a root of their own.
     """
     store.check_root(root)
     anew = fresh or unfinished
