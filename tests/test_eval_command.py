@@ -1,6 +1,7 @@
 """`narl eval`: episodes of a trained policy, and a video of one."""
 
 import json
+import os
 import statistics
 from pathlib import Path
 
@@ -99,6 +100,53 @@ def test_where_pictures_are_impossible_it_is_one_line_before_anything_runs(
     assert said.status == 1
     assert said.err == "narl: video: Toy-v0: render: GLError (--debug shows where)\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_video_that_could_not_be_written_is_refused_before_anything_runs(
+    evaluate, tmp_path, monkeypatch
+):
+    def never(*given):
+        raise AssertionError("episodes were run")
+
+    monkeypatch.setattr("narl.deep.agent.evaluate", never)
+    (tmp_path / "file").write_text("")
+    said = evaluate("--video", "file/toy.gif")
+    assert said.status == 2
+    assert f"--video: {tmp_path / 'file'} is not a folder; choose another place" in said.err
+    shut = tmp_path / "shut"
+    shut.mkdir()
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != shut and access(path, mode))
+    said = evaluate("--video", "shut/deep/toy.gif")
+    assert (said.status, said.out) == (2, "")
+    assert said.err == (
+        f"narl: --video: {shut} is not writable; choose another place than shut/deep/toy.gif\n"
+    )
+    assert list(shut.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (OSError(28, "No space left on device"), "toy.gif was not written: No space left on dev"),
+        (InputError("video: ffmpeg could not write toy.gif: full"), "ffmpeg could not write toy"),
+        (EnvironmentFault("Toy-v0: render: GLError"), "Toy-v0: render: GLError"),
+    ],
+)
+def test_when_the_video_fails_the_returns_are_not_lost(evaluate, monkeypatch, error, line):
+    def fail(*given):
+        raise error
+
+    expected = json.loads(evaluate("--episodes", "2", "--json").out)
+    monkeypatch.setattr("narl.deep.agent.record_episode", fail)
+    said = evaluate("--episodes", "2", "--json", "--video", "toy.gif")
+    assert said.status == 1
+    assert json.loads(said.out) == expected
+    assert line in said.err.splitlines()[-1]
+    said = evaluate("--video", "toy.gif")
+    assert said.status == 1
+    assert "returns of 10 episodes" in said.out
+    assert "toy.gif" not in said.out
 
 
 def test_a_video_of_mujoco_without_a_screen(call, tmp_path):  # noqa: F811

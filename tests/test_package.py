@@ -32,6 +32,13 @@ def test_every_public_name_is_there(name: str) -> None:
     assert name in dir(narl)
 
 
+def test_what_learning_raises_can_be_caught() -> None:
+    from narl.deep import faults, train
+
+    assert narl.EnvironmentFault is faults.EnvironmentFault
+    assert narl.Fault is train.Fault
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'narl' has no attribute 'tabluar'"):
         narl.tabluar  # noqa: B018

@@ -15,6 +15,7 @@ import pytest
 
 import narl
 from narl import store
+from narl.deep import checkpoint
 from narl.deep.course import Stopped, train
 from narl.deep.unfinished import list_unfinished
 from short_courses import (  # noqa: F401
@@ -265,7 +266,8 @@ def test_it_is_found_by_its_id_the_beginning_of_it_or_its_folder(call, unfinishe
     assert again.status == 0
     assert again.err == f"{unfinished.id} is finished; there is nothing to continue\n"
     assert json.loads(again.out) == {**result, "found": True, "resumed_from": None}
-    assert "found, not trained again" in call("resume", unfinished.id).out
+    lines = call("resume", unfinished.id).out.splitlines()
+    assert "found, not trained again (`narl train … --fresh` trains it again)" in lines
 
 
 def test_it_goes_on_with_the_checkpoints_it_was_begun_with(call, unfinished, monkeypatch):  # noqa: F811
@@ -305,3 +307,78 @@ def test_what_cannot_be_resumed_is_one_line(call, unfinished, tmp_path):  # noqa
     said = call("resume", unfinished.id)
     assert said.status == 2
     assert f"narl 0.0.9 began it and this is {narl.__version__}; train it anew" in said.err
+
+
+def test_without_an_intact_checkpoint_it_says_what_to_do(call, unfinished):  # noqa: F811
+    for path in (unfinished.path / "checkpoints").iterdir():
+        spoil(path)
+    said = call("resume", unfinished.id)
+    assert (said.status, said.out) == (2, "")
+    assert said.err == (
+        f"narl: run {unfinished.id}: no checkpoint is intact; step-000000100: arrays.npz differs "
+        "from its checksum; train it anew (the `narl train` that began it, with --fresh), or "
+        f"remove it (`narl runs remove {unfinished.path.name}`)\n"
+    )
+    said = call("train", ENV, *options())
+    assert said.status == 2
+    assert said.err.endswith("; begin anew with --fresh\n")
+    assert call("train", ENV, *options(), "--fresh").status == 0
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_a_saved_agent_is_no_run_to_continue(call, tmp_path, learned, cache):  # noqa: F811
+    agent = narl.SAC(ENV, hidden=(8,), batch=8, initial_steps=10)
+    if learned:
+        agent.learn(20)
+    agent.save(tmp_path / "saved", data=learned)
+    for command in (["resume"], ["runs", "show"]):
+        said = call(*command, "saved")
+        assert (said.status, said.out) == (2, "")
+        assert said.err == (
+            "narl: run: saved is a saved agent, not a run; narl.load takes it up again, "
+            "`narl eval` evaluates it\n"
+        )
+    assert call("eval", "saved", "--episodes", "1").status == 0
+
+
+def test_a_damaged_journal_is_one_line_of_warning(call, unfinished):  # noqa: F811
+    (unfinished.path / "progress.jsonl").unlink()
+    said = call("resume", unfinished.id, "--json")
+    assert said.status == 0
+    assert said.err.splitlines()[:2] == [
+        "progress.jsonl is damaged or was changed; it is restored from checkpoint step-000000100",
+        "continues from step 100",
+    ]
+    run = store.load(unfinished.path.parent, unfinished.id)
+    rows = [json.loads(line) for line in run.extra("progress.jsonl").splitlines()]
+    assert [row["step"] for row in rows] == [100, 200, 300]
+
+
+def full(path, *given):
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("what", "step"),
+    [("checkpoint step-000000200", 100), (f"run {course().id}", 200)],
+    ids=["checkpoint", "run"],
+)
+def test_on_a_full_disk_it_says_what_is_left(call, cache, monkeypatch, what, step):  # noqa: F811
+    write = checkpoint._write_npz
+
+    def full_at_200(path, arrays):
+        return full(path) if "000000200" in str(path) else write(path, arrays)
+
+    if what.startswith("run"):
+        monkeypatch.setattr(store, "write_bytes", full)
+    else:
+        monkeypatch.setattr(checkpoint, "_write_npz", full_at_200)
+    said = call("train", ENV, *options())
+    assert (said.status, said.out) == (1, "")
+    assert said.err.splitlines()[-1] == (
+        f"narl: {what} was not saved: No space left on device; the checkpoint of step {step} is "
+        f"kept in {Path('runs') / course().id}.part, `narl resume {course().id}` tries again from "
+        "there (--debug shows where)"
+    )
+    (left,) = list_unfinished(Path("runs"))
+    assert (left.step, left.problems) == (step, ())

@@ -12,10 +12,10 @@ from rich.console import Console
 
 from narl import store
 from narl.commands.trainings import settings_that_differ
-from narl.deep.checkpoint import hold
 from narl.deep.course import Stopped, train
+from narl.deep.lock import hold
 from narl.deep.unfinished import PART
-from short_courses import cache, call, course, programs  # noqa: F401
+from short_courses import cache, call, course, programs, spoil  # noqa: F401
 
 pytestmark = pytest.mark.slow
 
@@ -154,6 +154,19 @@ def test_damage_is_shown(call, kept):  # noqa: F811
     assert "course.json cannot be read" in text
     assert "damaged" in text
     assert call("runs", "remove", kept[2], kept[1], "--yes").status == 0
+
+
+def test_one_without_an_intact_checkpoint_is_damaged_too(call, kept):  # noqa: F811
+    newest, before = sorted((Path("runs") / kept[2] / "checkpoints").iterdir(), reverse=True)
+    for path, problems in ((newest, 0), (before, 3)):
+        spoil(path)
+        listed = {run["run"]: run for run in json.loads(call("runs", "--json").out)["runs"]}
+        assert len(listed[kept[2]]["problems"]) == problems
+    assert listed[kept[2]]["problems"][0] == "no checkpoint is intact"
+    (line,) = [line for line in call("runs").out.splitlines() if kept[2] in line]
+    assert "no checkpoint is intact" in line
+    assert "checksum" not in line
+    assert "differs from its checksum" in call("runs", "show", kept[2]).out
 
 
 def test_settings_that_differ_do_so_among_trainings_of_one_kind():

@@ -21,9 +21,9 @@ from narl import cli, store
 from narl.commands import train, training
 from narl.commands.bar import TrainingBar, duration
 from narl.commands.interruptible import Interrupted, stoppable
-from narl.deep.checkpoint import hold
 from narl.deep.course import Course, Stopped
 from narl.deep.course import train as train_course
+from narl.deep.lock import hold
 from narl.deep.owners import owners_of
 from narl.deep.settings import Settings, make_settings
 from short_courses import cache, call, course, options, programs  # noqa: F401

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
         theory,
     )
     from narl.deep.agent import MBPO, NARL, SAC, Agent, load
+    from narl.deep.faults import EnvironmentFault
     from narl.deep.loggers import tensorboard_logger, wandb_logger
+    from narl.deep.train import Fault
     from narl.errors import InputError
 
 __version__ = "0.1.0"
@@ -33,6 +35,8 @@ __all__ = [
     "NARL",
     "SAC",
     "Agent",
+    "EnvironmentFault",
+    "Fault",
     "InputError",
     "__version__",
     "decomposition",
@@ -53,6 +57,8 @@ __all__ = [
 _DEFINED_IN = {
     **dict.fromkeys(("MBPO", "NARL", "SAC", "Agent", "load"), "narl.deep.agent"),
     **dict.fromkeys(("tensorboard_logger", "wandb_logger"), "narl.deep.loggers"),
+    "EnvironmentFault": "narl.deep.faults",
+    "Fault": "narl.deep.train",
     "InputError": "narl.errors",
 }
 

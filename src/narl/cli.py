@@ -174,7 +174,7 @@ def _line(error: Exception, given: Sequence[str] = ()) -> str:
         return text
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
         if given[:1] in (["train"], ["resume"]):
-            smaller = "a smaller --rollout-batch, --retain-epochs or --buffer"
+            smaller = "a smaller --rollout-batch, --retain-epochs, --buffer or --batch"
         else:
             smaller = "fewer members or a smaller environment"
         return f"out of memory; take fewer seeds, {smaller}"

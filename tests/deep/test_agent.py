@@ -19,7 +19,6 @@ import narl
 import toy_worlds
 from narl.deep.agent import Agent, load
 from narl.deep.course import Stopped, train
-from narl.deep.envs import EnvironmentFault
 from narl.deep.evaluation import numpy_mode
 from narl.deep.own_env import OwnEnv, as_ends
 from narl.deep.settings import make_settings
@@ -121,11 +120,21 @@ def test_draws_spread_around_the_mode_as_the_policy_says(learned):
         (np.zeros((2, 2, 2)), r"obs: shape \(2, 2, 2\) given"),
         (["a", "b"], "obs: list given; it must be an array of numbers"),
         ([0.0, np.nan], "obs: it holds numbers that are not finite"),
+        ([[0.0, 1.0], [2.0]], "obs: list of parts that differ in shape given; it must be an array"),
+        ((np.zeros(2), {}), r"obs: observation and info given; .* obs, info = env.reset\(\)"),
     ],
 )
 def test_a_wrong_observation_is_one_line(learned, obs, line):
     with pytest.raises(InputError, match=line):
         learned.predict(obs)
+
+
+def test_what_stable_baselines_hands_over_is_taken(learned):
+    """Its evaluate_policy calls predict with these."""
+    action, state = learned.predict(
+        OBS, state=None, episode_start=np.ones(1, bool), deterministic=True
+    )
+    assert (action, state) == learned.predict(OBS)
 
 
 class Odd(toy_worlds.Toy):
@@ -201,9 +210,9 @@ def test_a_callback_stops_it_and_learn_goes_on():
 
     assert agent.learn(300, once) is agent
     assert (seen, agent.num_steps) == ([100], 100)
-    training = agent._training
+    training = agent._learning.training
     agent.learn(200)  # to the same end: nothing is compiled again
-    assert agent._training is training
+    assert agent._learning.training is training
     assert [row["step"] for row in agent.history] == [100, 200, 300]
     whole = sac().learn(300)
     np.testing.assert_array_equal(agent.predict(MANY)[0], whole.predict(MANY)[0])
@@ -212,18 +221,18 @@ def test_a_callback_stops_it_and_learn_goes_on():
 @pytest.mark.slow
 def test_learning_goes_on_with_its_data():
     agent = sac().learn(150)
-    real = agent._training.export().real
+    real = agent._learning.training.export().real
     agent.learn(100)
     assert agent.num_steps == 250
     assert [row["step"] for row in agent.history] == [100, 150, 200, 250]
-    now = agent._training.export().real
+    now = agent._learning.training.export().real
     np.testing.assert_array_equal(now.rows[:, :150], real.rows)
     # Room for twice the steps, a power of two: going on is compiled once more, not every time.
     assert (now.rows.shape[1], int(now.size[0])) == (512, 250)
     assert np.abs(now.rows[:, 150:250]).sum(axis=-1).min() > 0
-    training, traces = agent._training, agent._training.runner.num_traces
+    training, traces = agent._learning.training, agent._learning.training.runner.num_traces
     agent.learn(100)
-    assert agent._training is training
+    assert agent._learning.training is training
     assert training.runner.num_traces == traces
     assert [row["step"] for row in agent.history] == [100, 150, 200, 250, 300, 350]
 
@@ -232,7 +241,7 @@ def test_learning_goes_on_with_its_data():
 def test_learning_goes_on_where_the_buffer_has_come_round():
     agent = sac(buffer=60).learn(150)
     agent.learn(50)
-    real = agent._training.export().real
+    real = agent._learning.training.export().real
     assert (real.rows.shape[1], int(real.size[0]), agent.num_steps) == (60, 60, 200)
 
 
@@ -241,9 +250,9 @@ def test_learning_goes_on_with_models_and_longer_rollouts():
     given = short("narl", rollout_schedule=(0, 4, 1, 4))
     del given["steps"]
     agent = narl.NARL(ENV, **given).learn(200)
-    size = int(agent._training.export().model.size[0])
+    size = int(agent._learning.training.export().model.size[0])
     agent.learn(200)
-    model = agent._training.export().model
+    model = agent._learning.training.export().model
     assert int(model.size[0]) > size
     assert [row["rollout_length"] for row in agent.history] == [1, 1, 1, 2]
     assert agent.num_steps == 400
@@ -263,10 +272,10 @@ def strip(history):
 def test_calls_add_up_even_within_the_random_steps():
     agent = sac().learn(50)
     assert (agent.num_steps, agent.history[-1]["updates"]) == (50, [0])
-    training = agent._training
+    training = agent._learning.training
     np.testing.assert_array_equal(agent.predict(MANY)[0], sac().predict(MANY)[0])
     agent.learn(50).learn(total_timesteps=100)
-    assert agent._training is training  # compiled once
+    assert agent._learning.training is training  # compiled once
     whole = sac().learn(200)
     assert agent.predict(MANY)[0].tobytes() == whole.predict(MANY)[0].tobytes()
     assert [row["step"] for row in agent.history] == [50, 100, 200]
@@ -319,7 +328,7 @@ def test_steps_have_two_names_and_one_value():
 def test_compiled_programs_are_kept_unless_the_user_keeps_them_elsewhere(monkeypatch):
     """The cache of these tests stands for the user's own."""
     asked = []
-    monkeypatch.setattr("narl.deep.agent.enable_cache", lambda: asked.append(True))
+    monkeypatch.setattr("narl.deep.learning.enable_cache", lambda: asked.append(True))
     sac().learn(50)
     assert asked == []
     name = "jax_compilation_cache_dir"
@@ -385,9 +394,10 @@ def test_a_second_interrupt_does_not_wait():
             agent.learn(300, press)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert agent.predict(OBS)[0].shape == (1,)
-    with pytest.raises(InputError, match="learn: it went wrong before; make a new agent"):
-        agent.learn(100)
+    # It came while nothing was under way.
+    agent.learn(200)
+    whole = sac().learn(300)
+    np.testing.assert_array_equal(agent.predict(MANY)[0], whole.predict(MANY)[0])
 
 
 def test_it_learns_in_a_thread_too():
@@ -396,17 +406,6 @@ def test_it_learns_in_a_thread_too():
     thread.start()
     thread.join()
     assert agent.num_steps == 100
-
-
-def test_after_a_fault_the_last_policy_stays(monkeypatch):
-    monkeypatch.setitem(toy_worlds.FAULTS, "at", 150)
-    agent = sac("toy_worlds:Broken-v0")
-    with pytest.raises(EnvironmentFault, match=r"Broken-v0.*: step 150: reward is nan"):
-        agent.learn(300)
-    assert len(agent.history) == 1
-    assert agent.predict(OBS)[0].shape == (1,)
-    with pytest.raises(InputError, match="make a new agent"):
-        agent.learn(100)
 
 
 def test_a_closed_agent_still_acts_and_is_saved_whole(tmp_path):
@@ -433,15 +432,15 @@ class Lasting(toy_worlds.Toy):
 def test_an_instance_is_trained_in_and_evaluated_in_a_copy():
     env = gymnasium.wrappers.TimeLimit(Lasting(), 30)
     agent = sac(env).learn(150)
-    assert agent._training.envs[0].env is env
-    assert agent._training.judges[0].env is not env
-    assert agent._training.judges[0].env.unwrapped is not env.unwrapped
+    assert agent._learning.training.envs[0].env is env
+    assert agent._learning.training.judges[0].env is not env
+    assert agent._learning.training.judges[0].env.unwrapped is not env.unwrapped
     assert agent.settings.env == "Lasting"
     by_name = sac(lambda: gymnasium.wrappers.TimeLimit(toy_worlds.Toy(), 30)).learn(150)
     np.testing.assert_array_equal(agent.predict(MANY)[0], by_name.predict(MANY)[0])
     assert agent.evaluate(2).returns == by_name.evaluate(2).returns
     agent.learn(50)
-    assert agent._training.envs[0].env is env
+    assert agent._learning.training.envs[0].env is env
     agent.close()
     assert not hasattr(env.unwrapped, "closed")
     env.step(env.action_space.sample())
@@ -451,6 +450,7 @@ def test_one_instance_serves_one_seed():
     with pytest.raises(InputError, match="seeds: one environment serves one seed; give a function"):
         sac(toy_worlds.Toy(), seeds=[0, 1])
     assert sac(toy_worlds.Toy, seeds=[0, 1]).seeds == (0, 1)
+    assert sac(toy_worlds.Toy, seeds="0:3,7").seeds == (0, 1, 2, 7)  # as it is typed
 
 
 class Stubborn(toy_worlds.Toy):
@@ -479,9 +479,9 @@ def test_of_a_preset_made_by_hand_the_termination_is_known():
     assert OwnEnv(other).known is None
     assert OwnEnv(toy_worlds.Toy()).known is None
     agent = narl.NARL(plain)
-    assert agent._ends is not None
+    assert agent._learning.ends is not None
     assert agent.settings.solved_return == 1000
-    assert narl.NARL(plain, termination="learned")._ends is None
+    assert narl.NARL(plain, termination="learned")._learning.ends is None
     for env in (plain, wrapped, other):
         env.close()
 
@@ -557,6 +557,16 @@ def test_a_termination_of_ones_own_is_used_inside_the_models():
             "seeds: -1 is wrong; it must be a number in 0..",
         ),
         (lambda: narl.NARL(ENV, seed=0.5), "seeds: 0.5 is wrong"),
+        (
+            lambda: narl.NARL(ENV, seeds=3),
+            r"seeds: 3 given; it must be a list, such as seeds=\[0, 1, 2\], or seed=3",
+        ),
+        (lambda: narl.NARL(ENV, seeds="0-5"), "seeds: '0-5' is wrong; it must be like 3, 0:20"),
+        (
+            lambda: narl.SAC(ENV, termination=lambda obs, action, next_obs: False),
+            "termination: sac has no such setting, only narl and mbpo; leave it out",
+        ),
+        (lambda: narl.NARL(ENV, termination=3), "termination: int given; it must be a function"),
     ],
 )
 def test_wrong_input_is_one_line_at_once(make, line):
@@ -577,6 +587,10 @@ def test_evaluations_are_repeatable_and_apart_from_learning(learned):
     assert all(1 <= length <= 30 for length in first.lengths)
     with pytest.raises(InputError, match="episodes: 0 is too small"):
         learned.evaluate(0)
+    for wrong in (2.5, "3", True, None):
+        with pytest.raises(InputError, match=r"episodes: .* must be a whole number >= 1"):
+            learned.evaluate(wrong)
+    assert learned.evaluate(np.int64(1), seed=8).returns == first.returns[:1]
 
 
 def test_a_video_of_the_first_episode(learned, tmp_path):
@@ -585,6 +599,33 @@ def test_a_video_of_the_first_episode(learned, tmp_path):
     assert learned.picture().shape == (16, 24, 3)
     with pytest.raises(InputError, match=r"must end in .mp4 or .gif"):
         learned.record(tmp_path / "toy.avi")
+
+
+class Plain(toy_worlds.Toy):
+    """Takes no render_mode."""
+
+    def __init__(self):
+        super().__init__()
+
+
+@pytest.mark.parametrize("env", [Plain, lambda: Plain(), lambda **given: Plain(**given)])
+def test_pictures_need_a_render_mode(env, tmp_path):
+    agent = sac(env)
+    line = (
+        r"env: the function that makes .* does not take render_mode \(.*\); .* lambda render_mode"
+    )
+    for draw in (agent.picture, lambda: agent.record(tmp_path / "toy.gif")):
+        with pytest.raises(InputError, match=line) as refused:
+            draw()
+        assert "\n" not in str(refused.value)
+    assert agent.evaluate(1).lengths[0] > 0
+
+
+def test_pictures_of_an_instance_need_a_render_mode_too():
+    assert sac(toy_worlds.Toy("rgb_array")).picture().shape == (16, 24, 3)
+    line = r"env: Plain was made with render_mode=None and cannot be made anew with 'rgb_array'; "
+    with pytest.raises(InputError, match=line):
+        sac(Plain()).picture()
 
 
 # --- save, load -------------------------------------------------------------------------------

@@ -22,7 +22,8 @@ import numpy as np
 import pytest
 
 from narl.deep import checkpoint
-from narl.deep.checkpoint import Checkpoints, hold, load_checkpoint, save_checkpoint
+from narl.deep.checkpoint import Checkpoints, damage_of, load_checkpoint, save_checkpoint
+from narl.deep.lock import hold
 from narl.deep.resume import flatten_tree
 from narl.deep.resume import unflatten_tree as unflatten
 from narl.errors import InputError
@@ -227,6 +228,18 @@ def test_without_an_intact_checkpoint_one_line_says_why(two):
     assert "\n" not in str(raised.value)
 
 
+def test_damage_is_told_only_where_no_checkpoint_can_be_used(two, monkeypatch):
+    assert damage_of(two) == damage_of(two / "nowhere") == []
+    _truncate(two / "step-000000002")
+    assert damage_of(two) == []
+    _truncate(two / "step-000000001")
+    assert damage_of(two) == [
+        f"step-00000000{step}: arrays.npz differs from its checksum" for step in (2, 1)
+    ]
+    monkeypatch.setattr(checkpoint, "BACKGROUND", 100)
+    assert damage_of(two) == []  # large ones are not read for it
+
+
 def test_only_the_newest_are_kept(tmp_path):
     for step in (5, 10, 15, 20):
         save_checkpoint(tmp_path, step, state(step), {}, keep=3)
@@ -343,7 +356,7 @@ def test_kill_9_while_saving_leaves_a_checkpoint(tmp_path, function, count, surv
 
 HOLDER = """
 import pathlib, sys
-from narl.deep.checkpoint import hold
+from narl.deep.lock import hold
 
 with hold(pathlib.Path(sys.argv[1])):
     print("held", flush=True)

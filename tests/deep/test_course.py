@@ -15,14 +15,23 @@ import toy_worlds
 from narl import store
 from narl.deep import checkpoint
 from narl.deep import course as courses
-from narl.deep.checkpoint import hold
+from narl.deep.checkpoint import load_checkpoint, save_checkpoint
 from narl.deep.course import Stopped, course_from, train
 from narl.deep.envs import EnvironmentFault
+from narl.deep.lock import hold
 from narl.deep.resume import snapshot
 from narl.deep.train import Fault, Training
 from narl.deep.unfinished import list_unfinished, locate, open_unfinished
 from narl.errors import InputError
-from short_courses import assert_same_outcome, cache, checkpoints, course, programs, spoil  # noqa: F401
+from short_courses import (
+    assert_same_outcome,
+    cache,  # noqa: F401
+    checkpoints,
+    course,
+    journal,
+    programs,  # noqa: F401
+    spoil,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cache")]
 
@@ -140,14 +149,144 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(whole, tmp_path, capl
     assert_same_outcome(run, whole)
 
 
+def _first_byte(path):
+    path.write_bytes(b"X" + path.read_bytes()[1:])
+
+
+def _a_key(path):
+    path.write_bytes(path.read_bytes().replace(b'"epoch"', b'"epoXh"', 1))
+
+
+def _a_digit(path):
+    damaged = path.read_bytes().replace(b'"step": 100,', b'"step": 109,', 1)
+    assert damaged != path.read_bytes()
+    path.write_bytes(damaged)
+
+
+def _half(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _gone(path):
+    path.unlink()
+
+
+DAMAGES = (_first_byte, _a_key, _a_digit, _half, _gone)
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory, cache):  # noqa: F811
+    """A training that was stopped in its third epoch; to be copied."""
+    root = tmp_path_factory.mktemp("stopped")
+    with pytest.raises(Stopped):
+        train(course(), root, **stop_at(230))
+    return root
+
+
+@pytest.mark.parametrize(
+    ("damage", "behind"), [*((damage, False) for damage in DAMAGES), (_gone, True)]
+)
+def test_a_damaged_journal_is_restored_from_the_checkpoint(
+    whole, stopped, tmp_path, caplog, damage, behind
+):
+    root, item = tmp_path / "runs", course()
+    shutil.copytree(stopped, root)
+    damage(root / f"{item.id}.part" / "progress.jsonl")
+    if behind:
+        spoil(checkpoints(root, item)[-1])
+    resumed, step = [], 200 if behind else 230
+    with caplog.at_level(logging.WARNING, "narl"):
+        run, _ = train(item, root, on_resume=resumed.append)
+    assert resumed == [step]
+    assert caplog.messages[int(behind) :] == [
+        f"progress.jsonl is damaged or was changed; it is restored from checkpoint step-{step:09d}"
+    ]
+    assert_same_outcome(run, whole)
+
+
+def test_a_journal_that_is_damaged_while_it_is_trained_does_no_harm(whole, tmp_path):
+    file = tmp_path / f"{course().id}.part" / "progress.jsonl"
+
+    def damage(row):
+        if row["step"] == 200:
+            _first_byte(file)
+
+    run, _ = train(course(), tmp_path, on_epoch=damage)
+    assert_same_outcome(run, whole)
+
+
+def without_the_journal(path):
+    """The checkpoint as it was written before it held the journal."""
+    found = load_checkpoint(path.parent)
+    assert found.path == path
+    arrays = {name: array for name, array in found.arrays.items() if name != "journal"}
+    assert len(arrays) == len(found.arrays) - 1
+    save_checkpoint(path.parent, found.step, arrays, found.notes)
+
+
+def test_an_old_checkpoint_without_the_journal_is_continued(whole, stopped, tmp_path, caplog):
+    shutil.copytree(stopped, tmp_path / "runs")
+    without_the_journal(checkpoints(tmp_path / "runs", course())[-1])
+    resumed = []
+    with caplog.at_level(logging.WARNING, "narl"):
+        run, _ = train(course(), tmp_path / "runs", on_resume=resumed.append)
+    assert (resumed, caplog.messages) == ([230], [])
+    assert_same_outcome(run, whole)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_of_its_damaged_journal_what_can_be_read_is_kept(whole, stopped, tmp_path, caplog, damage):
+    root = tmp_path / "runs"
+    shutil.copytree(stopped, root)
+    without_the_journal(checkpoints(root, course())[-1])
+    damage(root / f"{course().id}.part" / "progress.jsonl")
+    with caplog.at_level(logging.WARNING, "narl"):
+        run, _ = train(course(), root)
+    warning = "progress.jsonl is damaged or was changed; only the epochs that can still be read"
+    # A number that was changed is one that can be read: nothing tells that it was another.
+    assert [line.startswith(warning) for line in caplog.messages] == [True] * (damage != _a_digit)
+    kept = {_half: [100, 300], _gone: [300], _a_digit: [109, 200, 300]}.get(damage, [200, 300])
+    assert [row["step"] for row in journal(run)] == kept
+    assert journal(run)[-1] == journal(whole)[-1]
+    assert run.arrays()["eval_return"].shape == (len(kept), 1)
+    assert run.metrics["final_return"] == whole.metrics["final_return"]
+    assert store.verify(run) == []
+
+
+def test_a_solved_training_whose_journal_is_lost_is_not_continued(tmp_path):
+    item = course(until_solved=True, solved_return=-1e6)
+    part = tmp_path / "runs" / f"{item.id}.part"
+
+    def leave(row):
+        shutil.copytree(part, tmp_path / "left" / part.name)
+
+    expected, _ = train(item, tmp_path / "runs", on_epoch=leave)
+    shutil.copytree(tmp_path / "left", tmp_path / "old")
+    (tmp_path / "left" / part.name / "progress.jsonl").unlink()
+    run, _ = train(item, tmp_path / "left")
+    assert_same_outcome(run, expected)
+    (tmp_path / "old" / part.name / "progress.jsonl").unlink()
+    without_the_journal(checkpoints(tmp_path / "old", item)[-1])
+    with pytest.raises(InputError, match=r"^progress\.jsonl: it is lost; begin anew with --fresh$"):
+        train(item, tmp_path / "old")
+
+
 def test_with_every_checkpoint_damaged_it_says_so(tmp_path):
     item = course()
     with pytest.raises(Stopped):
         train(item, tmp_path, **stop_at(130))
     for path in checkpoints(tmp_path, item):
         spoil(path)
-    with pytest.raises(InputError, match="no intact one in"):
+    with pytest.raises(InputError, match=r"no intact one in .*; begin anew with --fresh$"):
         train(item, tmp_path)
+    (left,) = list_unfinished(tmp_path)
+    assert left.problems == (
+        "no checkpoint is intact",
+        "step-000000130: arrays.npz differs from its checksum",
+        "step-000000100: arrays.npz differs from its checksum",
+    )
+    with hold(left.path):  # whoever trains it has begun it anew
+        assert open_unfinished(left.path).problems == ()
     run, found = train(item, tmp_path, fresh=True)
     assert not found
     assert run.metrics["steps"] == 300
@@ -203,6 +342,18 @@ def test_a_callback_that_returns_false_stops_it(tmp_path):
     assert (left.step, left.problems) == (200, ())
     assert course_from(left.config) == course()
     assert left.last_row()["step"] == 200
+
+
+@pytest.mark.parametrize(("answer", "ends"), [(np.bool_(False), True), (np.bool_(True), False)])
+def test_numpy_says_false_as_well(tmp_path, answer, ends):
+    with pytest.raises(Stopped) if ends else contextlib.nullcontext():
+        train(course(), tmp_path, on_epoch=lambda row: answer)
+    assert [left.step for left in list_unfinished(tmp_path)] == [100] * ends
+
+
+def test_only_false_ends_a_training():
+    assert [courses.is_no(answer) for answer in (False, np.False_)] == [True, True]
+    assert not any(courses.is_no(answer) for answer in (None, True, np.True_, 0, "", []))
 
 
 def test_after_the_last_epoch_there_is_nothing_to_stop(tmp_path):
@@ -495,6 +646,12 @@ def test_an_unfinished_training_is_located(unfinished):
     assert unfinished.holder is None
     with hold(unfinished.path):
         assert unfinished.holder is not None
+
+
+def test_of_a_damaged_journal_the_rows_that_can_be_read_are_shown(unfinished):
+    assert [row["step"] for row in unfinished.rows()] == [100]
+    _a_key(unfinished.path / "progress.jsonl")
+    assert (unfinished.rows(), unfinished.last_row()) == ([], None)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,17 @@
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 
 from narl.deep.selection import SelectionSettings
-from narl.deep.settings import Settings, check_settings, make_settings, rollout_length
+from narl.deep.settings import (
+    _ELSEWHERE,
+    Settings,
+    check_settings,
+    make_settings,
+    rollout_length,
+)
 from narl.deep.tasks import find_task
 from narl.errors import InputError
 
@@ -186,8 +193,8 @@ def test_counts(name):
 @pytest.mark.parametrize(
     ("name", "low", "high"),
     [
-        *(("real_share", 0, 1), ("discount", 0, 1), ("polyak", 0, 1), ("holdout_share", 0, 0.9)),
-        *(("learning_rate", 0, 1), ("model_learning_rate", 0, 1)),
+        *(("real_share", 0, 1), ("discount", 0, 1), ("polyak", 1e-8, 1), ("holdout_share", 0, 0.9)),
+        *(("learning_rate", 1e-12, 1), ("model_learning_rate", 1e-12, 1)),
         *(("initial_temperature", 1e-8, 1e8), ("target_entropy", -1e6, 1e6)),
     ],
 )
@@ -204,7 +211,7 @@ def test_radius():
     hint = "(or none, which admits every member)"
     line = "radius: -1 is out of range; the nearest valid value is 0 " + hint
     assert refused(radius=-1) == line
-    assert refused(radius=math.inf).endswith(hint)
+    assert refused(radius=1e31).endswith(hint)
     assert make_settings("Pendulum-v1", radius=0).radius == 0
 
 
@@ -250,7 +257,7 @@ def test_schedule(schedule):
 @pytest.mark.parametrize("hidden", [(), (0,), (32, -1), (1.5,), 64])
 def test_hidden(hidden):
     line = refused(hidden=hidden)
-    assert line == f"hidden: {hidden!r} is wrong; it must be widths >= 1, such as 256, 256"
+    assert line == f"hidden: {hidden!r} is wrong; it must be widths >= 1, such as 256,256"
 
 
 def test_what_does_not_go_together():
@@ -309,3 +316,43 @@ def test_one_update_is_enough():
 def test_the_smallest_settings_are_valid():
     smallest = dataclasses.replace(Settings(env="any"), steps=2, initial_steps=1, learn_after=1)
     assert check_settings(smallest) is None
+
+
+def test_names_of_other_libraries_lead_to_ours():
+    with pytest.raises(InputError) as caught:
+        make_settings("Hopper-v5", gamma=0.9)
+    assert str(caught.value) == "option: unknown value 'gamma'; it is called 'discount'"
+    fields = {field.name for field in dataclasses.fields(Settings)}
+    assert set(_ELSEWHERE.values()) <= fields
+    assert not set(_ELSEWHERE) & fields
+
+
+def test_numbers_of_numpy_are_numbers():
+    given = {"batch": np.int64(32), "radius": np.float32(0.5), "hidden": [np.int32(8), 4]}
+    settings = make_settings("Hopper-v5", joint=np.True_, **given)
+    assert (settings.batch, settings.radius, settings.hidden) == (32, 0.5, (8, 4))
+    assert settings.joint is True
+    assert type(settings.batch) is int
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (
+            {"learning_rate": 0},
+            "learning_rate: 0 is out of range; the nearest valid value is 1e-12",
+        ),
+        ({"polyak": 0.0}, "polyak: 0.0 is out of range; the nearest valid value is 1e-08"),
+        ({"radius": np.inf}, "radius: inf is no number; give none, which admits every member"),
+    ],
+)
+def test_what_learns_nothing_is_refused(given, line):
+    with pytest.raises(InputError) as caught:
+        make_settings("Hopper-v5", **given)
+    assert str(caught.value) == line
+
+
+def test_gymnasium_before_the_colon_keeps_the_preset():
+    plain, named = make_settings("Hopper-v5"), make_settings("gymnasium:Hopper-v5")
+    assert named == dataclasses.replace(plain, env="gymnasium:Hopper-v5")
+    assert make_settings("other:Hopper-v5").steps != plain.steps

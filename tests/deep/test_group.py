@@ -9,6 +9,7 @@ import pytest
 from narl.deep.course import Course, Stopped, train, train_together
 from narl.deep.plan import Group, course_from
 from narl.deep.train import Training
+from narl.deep.unfinished import list_unfinished
 from narl.errors import InputError
 from narl.experiments.experiment import batches
 from short_courses import cache, course, journal, programs  # noqa: F401
@@ -117,6 +118,27 @@ def test_so_it_does_when_the_others_are_stopped_and_continued(racing, tmp_path, 
     for (run, _), expected in zip(made, alone, strict=True):
         assert_as_alone(run, expected)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(run.id for run in alone)
+
+
+def test_a_damaged_journal_of_a_group_is_restored(racing, tmp_path, caplog):
+    """One of them is done by then."""
+    items, alone = racing
+    now = [0]
+
+    def on_step(step):
+        now[0] = step
+
+    with pytest.raises(Stopped):
+        train_together(items, tmp_path, on_step=on_step, should_stop=lambda: now[0] == 150)
+    (left,) = list_unfinished(tmp_path)
+    (left.path / "progress.jsonl").write_bytes(b'{"epoch": 1}\n')
+    assert left.rows() == []
+    made = train_together(items, tmp_path)
+    assert [line.partition(";")[0] for line in caplog.messages] == [
+        "progress.jsonl is damaged or was changed"
+    ]
+    for (run, _), expected in zip(made, alone, strict=True):
+        assert_as_alone(run, expected)
 
 
 def test_a_lane_that_is_done_stops_nobody(racing, tmp_path, monkeypatch):

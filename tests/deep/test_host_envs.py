@@ -502,6 +502,13 @@ FAULTS = {
     "reward is 1e+39, which float32 cannot hold": {"reward": 1e39},
     "reward is None, not a number": {"reward": None},
     "reward is array([1., 2.]), not a number": {"reward": np.array([1.0, 2.0])},
+    "reward is '3', not a number": {"reward": "3"},
+    "reward is b'3', not a number": {"reward": b"3"},
+    "terminated is None, not a boolean": {"terminated": None},
+    "truncated is 'no', not a boolean": {"truncated": "no"},
+    "terminated is 0.5, not a boolean": {"terminated": 0.5},
+    "terminated is array([False,  True]), not a boolean": {"terminated": np.array([False, True])},
+    "truncated is [[0], [0, 1]], not a boolean": {"truncated": [[0], [0, 1]]},
     "step() did not return (observation, reward, terminated, truncated, info)": {
         "result": (np.zeros(2), 0.0, False, {})
     },
@@ -526,6 +533,16 @@ def test_rewards_of_any_numeric_type_are_floats():
         rewards = [host.step(np.zeros(1, np.float32)).reward for _ in range(3)]
         assert rewards[2] == 1.0
         assert type(rewards[2]) is float
+
+
+@pytest.mark.parametrize("kind", [bool, int, float, np.bool_, np.int8, np.array, lambda x: [x]])
+@pytest.mark.parametrize("value", [False, True])
+def test_flags_of_any_type_that_is_plain_are_booleans(kind, value):
+    host = open_env(lambda: Faulty(terminated=kind(value), truncated=kind(not value)), 0)
+    host.reset()
+    step = [host.step(np.zeros(1, np.float32)) for _ in range(3)][2]
+    assert (step.terminated, step.truncated) == (value, not value)
+    assert type(step.terminated) is bool
 
 
 def test_a_reset_that_fails_is_named():

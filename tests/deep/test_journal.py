@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from narl.deep.journal import NAME, Journal
+from narl.deep.journal import NAME, Journal, as_lines, as_rows, sound_lines
 from narl.errors import InputError
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -88,50 +88,95 @@ def test_a_resumed_journal_equals_the_uninterrupted_one(journal, tmp_path):
     for epoch in range(5):
         uninterrupted.append(row(epoch))
     journal.append(row(0))
-    offset = journal.append(row(1))
+    journal.append(row(1))
+    lines = journal.lines()
     journal.append(row(2))
     journal.append({"epoch": 3, "return": "of the part that is lost"})
     with journal.path.open("ab") as file:
         file.write(b'{"ep')
     resumed = Journal(journal.path)
-    resumed.truncate_after(offset)
-    assert resumed.offset == offset
+    assert resumed.restore(lines)
+    assert resumed.lines() == resumed.path.read_bytes() == lines
     for epoch in range(2, 5):
         resumed.append(row(epoch))
     assert resumed.path.read_bytes() == uninterrupted.path.read_bytes()
 
 
-def test_truncating_to_nothing_and_to_all(journal):
-    journal.truncate_after(0)
+def test_cutting_to_nothing_and_to_all(journal):
+    assert journal.restore(b"")
     assert not journal.path.exists()
     journal.append(row(0))
-    end = journal.append(row(1))
+    journal.append(row(1))
+    whole = journal.path.read_bytes()
     with journal.path.open("ab") as file:
         file.write(b'{"ep')
-    journal.truncate_after(end)
-    assert journal.path.stat().st_size == end
-    journal.truncate_after(0)
+    assert journal.restore(whole)
+    assert journal.path.read_bytes() == whole
+    assert journal.restore(b"")
     assert journal.path.read_bytes() == b""
 
 
-@pytest.mark.parametrize("by", [-1, 1, 1000])
-def test_an_offset_that_is_no_end_of_a_line_is_refused(journal, by):
-    end = journal.append(row(0))
-    journal.path.write_bytes(journal.path.read_bytes() + b"torn")
-    with pytest.raises(InputError, match=rf"offset {end + by} given; must be the end of a line"):
-        journal.truncate_after(end + by)
-    with pytest.raises(InputError, match="offset -1 given"):
-        journal.truncate_after(-1)
-    assert journal.rows() == [row(0)]
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.write_bytes(b"X" + path.read_bytes()[1:]),
+        lambda path: path.write_bytes(path.read_bytes().replace(b'"return"', b'"reXurn"', 1)),
+        lambda path: path.write_bytes(path.read_bytes()[:-1]),
+        lambda path: path.write_bytes(b""),
+        lambda path: path.unlink(),
+    ],
+    ids=["byte", "key", "newline", "empty", "gone"],
+)
+def test_what_was_damaged_is_restored(journal, damage):
+    journal.append(row(0))
+    journal.append(row(1))
+    whole = journal.path.read_bytes()
+    damage(journal.path)
+    journal.path.with_name(f".{NAME}").write_bytes(b"what a kill left of an earlier attempt")
+    assert not journal.restore(whole)
+    assert journal.path.read_bytes() == whole
+    assert [path.name for path in journal.path.parent.iterdir()] == [NAME]
 
 
 @pytest.mark.parametrize("line", [b"{broken}\n", b"3\n", b"\n", b"\xff\xfe\n"])
-def test_a_damaged_line_is_named(journal, line):
+def test_a_damaged_line_is_left_out(journal, line):
     journal.append(row(0))
     with journal.path.open("ab") as file:
         file.write(line)
-    with pytest.raises(InputError, match=r"^progress.jsonl: line 2 is damaged; [^\n]*$"):
-        journal.rows()
+    journal.append(row(1))
+    assert journal.rows() == [row(0), row(1)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"stXp": 20, "r": [1, 2]}\n',
+        b'{"step": 20}\n',
+        b'{"step": 20, "r": [1]}\n',
+        b'{"step": "20", "r": [1, 2]}\n',
+        b'{"step": true, "r": [1, 2]}\n',
+        b'{"step": 10, "r": [1, 2]}\n',
+        b'{"step": 90, "r": [1, 2]}\n',
+        b'{"step": 20, "r": [1, 2]\n',
+        b"[20]\n",
+    ],
+)
+def test_what_cannot_be_a_row_of_the_training_is_not_sound(line):
+    first, last = ({"step": step, "r": [0.5, None], "n": 3} for step in (10, 30))
+    lines = as_lines([first]) + line + as_lines([last])
+    assert as_rows(sound_lines(lines, ["r"], lanes=2, last_step=40)) == [first, last]
+    assert as_rows(sound_lines(lines, ["r"], lanes=2, last_step=20)) == [first]
+    whole = as_lines([first, {**first, "step": 20}, last])
+    assert sound_lines(whole, ["r"], lanes=2, last_step=30) == whole
+
+
+def test_a_full_disk_is_named(journal, monkeypatch):
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"progress\.jsonl was not written: No space left"):
+        journal.append(row(0))
 
 
 def test_a_row_that_is_not_json_is_refused_and_nothing_is_written(journal):
@@ -165,6 +210,6 @@ def test_kill_9_loses_no_row_that_was_appended(journal):
     )
     assert killed.returncode == -signal.SIGKILL
     assert journal.rows()[0] == {"epoch": 0}
-    journal.truncate_after(len('{"epoch": 0}\n'))
+    assert journal.restore(b'{"epoch": 0}\n')
     journal.append({"epoch": 1})
     assert journal.rows() == [{"epoch": 0}, {"epoch": 1}]

@@ -61,7 +61,7 @@ def measured(programs: Programs) -> int:
     )
     each = [
         jax.jit(program, donate_argnums=0).lower(learner, scalar, Clock(count, count, count))
-        for program in (programs.train_model, programs.roll)
+        for program in (programs.learn, programs.train_model, programs.roll)
     ]
     return max(one.compile().memory_analysis().temp_size_in_bytes for one in each)
 
@@ -74,6 +74,8 @@ def measured(programs: Programs) -> int:
         {"steps": 50_000, "members": 6, "rollout_batch": 100},
         {"steps": 1000, "members": 3, "rollout_batch": 20_000},  # most is for imagining
         {"steps": 1000, "members": 3, "rollout_batch": 2000, "model_width": 120},
+        {"steps": 1000, "batch": 50_000, "rollout_batch": 100},  # most is for learning
+        {"steps": 1000, "batch": 50_000, "rollout_batch": 100, "updates_per_step": 1},
     ],
 )
 def test_what_is_temporary_is_about_what_xla_plans(given):
@@ -94,7 +96,9 @@ def test_all_lanes_count_and_on_the_cpu_as_many_work_as_there_are_cores(monkeypa
     assert needed_memory(settings, 11, 3, many) == 2 * many * lane + num_cores() * extra
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert needed_memory(settings, 11, 3, many) == many * (lane + extra)
-    assert temporary_memory(Programs(make_settings("Hopper-v5", "sac"), 11, 3, None, 1)) == 0
+    # 20 batches of 256, packed and apart, and six times what two layers of 256 make of one.
+    alone = Programs(make_settings("Hopper-v5", "sac", updates_per_step=20), 11, 3, None, 1)
+    assert temporary_memory(alone) == 4 * 256 * (2 * 20 * (2 * 11 + 3 + 2) + 6 * 512)
 
 
 def test_a_container_may_have_less_than_the_machine(monkeypatch, tmp_path):
@@ -116,19 +120,19 @@ def test_a_container_may_have_less_than_the_machine(monkeypatch, tmp_path):
             "narl",
             10,
             "memory: 10 seeds need {} and 0.2 GB are available; take fewer seeds, or a smaller "
-            "rollout_batch, retain_epochs or buffer",
+            "rollout_batch, retain_epochs, buffer or batch",
         ),
         (
             "narl",
             1,
             "memory: it needs {} and 0.2 GB are available; take a smaller rollout_batch, "
-            "retain_epochs or buffer",
+            "retain_epochs, buffer or batch",
         ),
         (
             "sac",
             20,
             "memory: 20 seeds need {} and 0.2 GB are available; take fewer seeds, or a smaller "
-            "buffer",
+            "buffer or batch",
         ),
     ],
 )

@@ -3,10 +3,14 @@
 import jax
 import numpy as np
 import pytest
-from probes import Drift, OneStep
-from tiny import tiny_settings
+from probes import Drift, Endless, OneStep
+from tiny import affine_actor, tiny_settings
 
 from narl.deep.books import LaneSpec
+from narl.deep.diagnostics import promised_returns
+from narl.deep.envs import open_env
+from narl.deep.evaluation import Evaluation, evaluate
+from narl.deep.learner import Judgement
 from narl.deep.train import Fault, Training
 
 LANES = (LaneSpec(3, "narl", 0.1), LaneSpec(4, "narl", None))
@@ -88,6 +92,45 @@ def test_one_lucky_episode_does_not_confirm():
     assert row["solved_step"] == [5]
     assert row["confirmed_step"] == [None]
     assert row["mean10"][0] < 1e6
+
+
+def test_the_model_promises_for_as_many_steps_as_the_environment_allowed():
+    """Cut after 2 steps, terminated after 2, cut later than the model went on; and 0 steps."""
+    sums = np.array([[[1.0, 3.0, 6.0, 10.0]] * 3, [[8.0, 8.0, 8.0, 8.0]] * 3], np.float32)
+    asked = [
+        Evaluation([0.0] * 3, [2, 2, 9], [True, False, True]),
+        Evaluation([np.nan] * 3, [0] * 3, [False] * 3),
+    ]
+    judgement = Judgement(sums, np.zeros((2, 3)))
+    np.testing.assert_allclose(promised_returns(judgement, asked), [(3 + 10 + 10) / 3, 8.0])
+
+
+@pytest.mark.slow
+def test_an_environment_that_cuts_its_own_episodes_is_imagined_as_long():
+    settings = tiny_settings(scale_targets=True, most_model_epochs=20, eval_horizon=500)
+    training = Training(settings, LANES, make_env=Endless)
+    row = {}
+    while not training.is_over:
+        row = training.advance() or row
+    training.close()
+    assert (row["eval_return"], row["eval_length"]) == ([3.0, 3.0], [3.0, 3.0])
+    # A poor model's promise, but of 3 steps and not of 500.
+    np.testing.assert_allclose(row["model_return"], 3.0, atol=3.0)
+
+
+@pytest.mark.parametrize(
+    ("env", "horizon", "expected"),
+    [
+        (Endless, 9, ([3.0], [3], [True])),
+        (Endless, 2, ([2.0], [2], [False])),
+        (OneStep, 9, ([1.0], [1], [False])),
+    ],
+)
+def test_an_evaluation_tells_who_ended_the_episode(env, horizon, expected):
+    actor = affine_actor([[0.0]], [0.0])
+    opened = open_env(env, 0)
+    assert tuple(evaluate(actor, opened, 1, 0, horizon)) == expected
+    opened.close()
 
 
 class SPEC:

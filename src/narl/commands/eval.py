@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
 
     try:
         with warnings_as_notes():
-            found = examine(config)
+            found, failure = examine(config)
     except EnvironmentFault as fault:
         raise Failure(str(fault)) from fault
     except InputError as error:
@@ -61,14 +62,14 @@ def main(arguments: Sequence[str]) -> int:
         print_json(found)
     else:
         show(found)
+    if failure is not None:
+        raise failure
     return 0
 
 
-def examine(config: Eval) -> dict[str, Any]:
-    """What --json prints."""
+def examine(config: Eval) -> tuple[dict[str, Any], Failure | None]:
+    """What --json prints, and why there is no video although one was wanted."""
     import numpy as np
-
-    from narl.commands.screen import note
 
     path, step = find(config)
     if config.video is not None:
@@ -82,21 +83,20 @@ def examine(config: Eval) -> dict[str, Any]:
         check_pictures(agent)
     results: list[dict[str, Any]] = []
     for seed in seeds:
-        found = agent.evaluate(config.episodes, seed)
-        returns = np.array(found.returns)
+        episodes = agent.evaluate(config.episodes, seed)
+        returns = np.array(episodes.returns)
         results.append(
             {
                 "seed": seed,
                 **{name: float(getattr(returns, name)()) for name in ("mean", "std", "min", "max")},
-                "length": float(np.mean(found.lengths)),
-                "returns": found.returns,
+                "length": float(np.mean(episodes.lengths)),
+                "returns": episodes.returns,
             }
         )
     best = max(results, key=lambda one: one["mean"])["seed"]
-    if config.video is not None:
-        note(f"recording the first episode of seed {best}")
-        agent.record(config.video, best)
-    return {
+    failure = None if config.video is None else record(agent, config.video, best)
+    video = None if config.video is None or failure is not None else str(config.video)
+    found = {
         "run": path.name,
         "path": str(path),
         "algo": agent.algo,
@@ -106,8 +106,24 @@ def examine(config: Eval) -> dict[str, Any]:
         "episodes": config.episodes,
         "seeds": results,
         "best_seed": best,
-        "video": None if config.video is None else str(config.video),
+        "video": video,
     }
+    return found, failure
+
+
+def record(agent: Agent, path: Path, seed: int) -> Failure | None:
+    """Makes the video; what goes wrong is given back, for the episodes are not to be lost."""
+    from narl.commands.screen import note
+    from narl.deep.envs import EnvironmentFault
+
+    note(f"recording the first episode of seed {seed}")
+    try:
+        agent.record(path, seed)
+    except (EnvironmentFault, InputError) as error:
+        return Failure(as_typed(Eval, str(error)))
+    except OSError as error:
+        return Failure(f"--video: {path} was not written: {error.strerror or error}")
+    return None
 
 
 def find(config: Eval) -> tuple[Path, int | None]:
@@ -136,6 +152,13 @@ def check_video(path: Path) -> None:
     rendering.check_video(path)
     if path.is_dir():
         raise InputError(f"video: {path} is a folder; give a file, such as video.mp4")
+    parent = path.absolute().parent
+    while not parent.exists() and parent != parent.parent:
+        parent = parent.parent
+    if not parent.is_dir():
+        raise InputError(f"video: {parent} is not a folder; choose another place than {path}")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError(f"video: {parent} is not writable; choose another place than {path}")
 
 
 def check_pictures(agent: Agent) -> None:

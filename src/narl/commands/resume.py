@@ -54,10 +54,13 @@ def main(arguments: Sequence[str]) -> int:
         if config.json:
             print_json(result(found, True, []))
         else:
-            show(found, True)
+            show(found, True, again="`narl train … --fresh`")
         return 0
     if found.problems:
-        raise InputError(f"run {found.id}: {found.problems[0]}; train it anew, or remove it")
+        raise InputError(
+            f"run {found.id}: {'; '.join(found.problems)}; train it anew (the `narl train` that "
+            f"began it, with --fresh), or remove it (`narl runs remove {found.path.name}`)"
+        )
     from narl.deep.course import course_from
 
     root = found.path.resolve().parent

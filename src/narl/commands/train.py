@@ -43,20 +43,20 @@ class Train:
     """M: models in the ensemble [narl, mbpo]"""
     radius: Annotated[str | None, value("E|none", "(default: 0.1)")] = None
     """ε_M: models farther from their mean are not believed; none believes all [narl]"""
-    steps: Annotated[int | None, value("N")] = None
+    steps: Annotated[int | None, value("N", "(default: preset, or 10000)")] = None
     """environment steps of each seed, the random ones too"""
     seeds: Annotated[str, value("SEEDS", "(default: 0)")] = "0"
     """seeds, such as 3, 0:5 (without the 5), 0:20:2 or 0,4,7"""
     until_solved: Switch = False
     """stop when every seed has solved the task (see --solved-return)"""
 
-    epoch_length: Annotated[int | None, value("N")] = None
+    epoch_length: Annotated[int | None, value("N", "(default: preset, or 1000)")] = None
     """steps between two evaluations"""
-    initial_steps: Annotated[int | None, value("N")] = None
+    initial_steps: Annotated[int | None, value("N", "(default: preset, or 1000)")] = None
     """steps with random actions before the policy acts"""
     learn_after: Annotated[int | None, value("N", "(default: the initial steps)")] = None
     """steps after which updates begin"""
-    updates_per_step: Annotated[int | None, value("G")] = None
+    updates_per_step: Annotated[int | None, value("G", "(default: preset, or 10)")] = None
     """SAC updates per environment step (UTD)"""
     batch: Annotated[int | None, value("N", "(default: 256)")] = None
     """transitions of an update"""
@@ -79,9 +79,9 @@ class Train:
 
     elites: Annotated[int | None, value("N", "(default: 5, or all)")] = None
     """models that are drawn from, the best on held-out data [mbpo]"""
-    model_every: Annotated[int | None, value("N")] = None
+    model_every: Annotated[int | None, value("N", "(default: preset, or 250)")] = None
     """steps between two trainings of the models [narl, mbpo]"""
-    model_width: Annotated[int | None, value("N")] = None
+    model_width: Annotated[int | None, value("N", "(default: preset, or 200)")] = None
     """width of a model's layers [narl, mbpo]"""
     model_depth: Annotated[int | None, value("N", "(default: 4)")] = None
     """hidden layers of a model [narl, mbpo]"""
@@ -102,9 +102,11 @@ class Train:
 
     rollout_batch: Annotated[int | None, value("N", "(default: 100000)")] = None
     """imagined trajectories after each training of the models [narl, mbpo]"""
-    rollout_schedule: Annotated[str | None, value("E0,E1,K0,K1")] = None
-    """their length: K0 until epoch E0, K1 from epoch E1 on, linear between [narl, mbpo]"""
-    retain_epochs: Annotated[int | None, value("N")] = None
+    rollout_schedule: Annotated[
+        str | None, value("E0,E1,K0,K1", "(default: preset, or 20,150,1,1)")
+    ] = None
+    """their length: K0 until epoch E0, K1 from E1 on, epochs after the random steps [narl, mbpo]"""
+    retain_epochs: Annotated[int | None, value("N", "(default: preset, or 1)")] = None
     """epochs' worth of imagined transitions that are kept [narl, mbpo]"""
 
     joint: Annotated[bool | None, either("joint")] = None

@@ -114,8 +114,11 @@ def carry_out(course: Course, wishes: Wishes, on_resume: Callable[[int], None]) 
             raise Interrupted(
                 f"interrupted; the last checkpoint is kept, the same command or `{again}` continues"
             ) from None
-        except (Fault, EnvironmentFault) as fault:
-            raise Failure(f"{fault}; {what_is_left(course, wishes, again)}") from fault
+        except BrokenPipeError:
+            raise
+        except (Fault, EnvironmentFault, OSError) as fault:
+            left = what_is_left(course, wishes, again)
+            raise Failure(f"{in_words(fault)}; {left}") from fault
 
 
 def is_compiling() -> bool:
@@ -144,6 +147,13 @@ def resume_command(course: Course, wishes: Wishes) -> str:
     return f"narl resume {course.id}{where}"
 
 
+def in_words(fault: Exception) -> str:
+    """What went wrong, such as a disk that is full."""
+    if isinstance(fault, OSError) and fault.strerror:
+        return f"{fault.filename}: {fault.strerror}" if fault.filename else fault.strerror
+    return str(fault)
+
+
 def what_is_left(course: Course, wishes: Wishes, again: str) -> str:
     """What a fault has not destroyed."""
     from narl.deep.unfinished import PART, Unfinished
@@ -170,8 +180,8 @@ def result(kept: Run, found: bool, begun: list[int]) -> dict[str, Any]:
     }
 
 
-def show(kept: Run, found: bool) -> None:
-    """What a person sees at the end."""
+def show(kept: Run, found: bool, again: str = "--fresh") -> None:
+    """What a person sees at the end; ``again`` is what would train it again."""
     from rich.table import Table
 
     from narl.commands.bar import duration, mean_return
@@ -192,7 +202,7 @@ def show(kept: Run, found: bool) -> None:
     console.print(table)
     seconds = metrics["seconds"]
     if found:
-        console.print("found, not trained again (--fresh trains it again)")
+        console.print(f"found, not trained again ({again} trains it again)")
     else:
         spent = {name: part for name, part in seconds.items() if name != "total" and part >= 1}
         parts = ", ".join(f"{name} {duration(part)}" for name, part in spent.items())

@@ -14,23 +14,28 @@ import jax
 import numpy as np
 
 from narl import store
-from narl.compilation import enable_cache
-from narl.deep.asked import check_seeds, check_steps
+from narl.deep.asked import check_episodes, check_seeds, check_steps
+from narl.deep.callbacks import Callback, as_callback
 from narl.deep.checkpoint import save_checkpoint
-from narl.deep.course import Course, OnEpoch, course_from, open_course
+from narl.deep.course import Course, course_from, open_course
 from narl.deep.envs import HostEnv, MakeEnv
 from narl.deep.evaluation import Evaluation, evaluate, evaluation_seed
 from narl.deep.interrupts import holding_interrupts
 from narl.deep.journal import NAME as JOURNAL
-from narl.deep.kept import curves, networks, sees_first_entries
-from narl.deep.own_env import OwnEnv, as_ends
+from narl.deep.kept import curves, sees_first_entries
+from narl.deep.learning import Learning
+from narl.deep.own_env import OwnEnv, as_ends, check_termination
 from narl.deep.owners import refuse_what_is_not_used
-from narl.deep.policy import Interface, Policy, initial_actors, interface_of
-from narl.deep.resume import capture, reinstate
-from narl.deep.rollout import Ends
-from narl.deep.saved import State, read_saved, roomy, with_room
+from narl.deep.policy import (
+    Interface,
+    Policy,
+    check_interface,
+    initial_actors,
+    interface_of,
+    policy_from,
+)
+from narl.deep.saved import read_saved
 from narl.deep.settings import Settings, make_settings
-from narl.deep.train import Training
 from narl.deep.unfinished import CHECKPOINTS
 from narl.deep.video import record_episode
 from narl.errors import InputError
@@ -50,10 +55,12 @@ class Agent:
         env: Env,
         *,
         seed: int = 0,
-        seeds: Sequence[int] | None = None,
+        seeds: Sequence[int] | str | None = None,
         termination: str | Callable[..., Any] | None = None,
         **settings: Any,
     ) -> None:
+        if termination is not None:
+            check_termination(termination, self.algo)
         if isinstance(termination, str):
             settings["termination"] = termination
         refuse_what_is_not_used(self.algo, settings)
@@ -61,11 +68,7 @@ class Agent:
         made = make_settings(env if own is None else own.name, self.algo, **settings)  # type: ignore[arg-type]
         single = own is not None and own.is_instance
         chosen = check_seeds((seed,) if seeds is None else seeds, one_env=single)
-        opened = open_course(made, chosen[0], make_env=None if own is None else own.opener())
-        interface = interface_of(opened, own is None and sees_first_entries(made.env))
-        if not single:
-            opened.close()
-        self._set_up(made, chosen, interface, own)
+        self._set_up(made, chosen, _look_at(made, chosen[0], own)[0], own)
         self._choose_ends(termination if callable(termination) else None)
 
     def _set_up(
@@ -74,20 +77,12 @@ class Agent:
         self.settings, self.seeds = settings, seeds
         self.history: list[dict[str, Any]] = []
         """The diagnostics of every epoch so far (see docs/metrics.md)."""
-        self.num_steps = 0
-        """Environment steps of each seed so far."""
         self._interface, self._own = interface, own
-        self._ends: Ends | None = None
         self._own_termination = False
-        self._training: Training | None = None
-        self._state: State | None = None
-        """Where learning goes on, while there is no training."""
+        self._learning = Learning(settings, seeds, interface.spaces, own)
         self._policy: Policy | None = None
-        self._networks: dict[str, np.ndarray] = {}
-        """What was learned, while there is no training."""
-        self._no_learning = ""
         self._no_env = ""
-        """Why it cannot be done, if it cannot."""
+        """Why none can be opened, if it cannot."""
         self._generator = np.random.default_rng(seeds)
 
     def _choose_ends(self, given: Callable[..., Any] | None) -> None:
@@ -97,14 +92,19 @@ class Agent:
             given = self._own.known
         if given is not None:
             spaces = self._interface.spaces
-            self._ends = as_ends(given, spaces.obs_dim, spaces.action_dim)
+            self._learning.ends = as_ends(given, spaces.obs_dim, spaces.action_dim)
+
+    @property
+    def num_steps(self) -> int:
+        """Environment steps of each seed so far."""
+        return self._learning.num_steps
 
     # --- learning ---------------------------------------------------------------------------
 
     def learn(
         self,
         total_steps: int | None = None,
-        callback: OnEpoch | None = None,
+        callback: Callback | Sequence[Callback] | None = None,
         progress: bool = False,
         *,
         total_timesteps: int | None = None,
@@ -113,106 +113,68 @@ class Agent:
 
         Called again, it goes on for so many steps more; the random steps of the beginning may
         fill a call or several. (With models the size of the buffers, and so how many steps were
-        asked for, has a part in the rounding of sums.) After every epoch ``callback`` is given its
-        diagnostics; if it returns False, learning ends there. Ctrl-C ends it too, after the step
-        it is in. What was learned stays, and learning can go on. ``total_timesteps`` is another
-        name of ``total_steps``.
+        asked for, has a part in the rounding of sums.) After every epoch ``callback``, or each of
+        a list of them, is given its diagnostics; if one returns False, learning ends there. Ctrl-C
+        ends it too, after the step it is in, and so does an error in a callback: what was learned
+        stays, and learning can go on. Where a step itself goes wrong, the networks of the last
+        epoch stay. ``total_timesteps`` is another name of ``total_steps``.
         """
         from narl.commands.bar import TrainingBar
 
         more = check_steps(total_steps, total_timesteps, self.settings.steps)
-        training = self._begin(self.num_steps + more)
+        goes_on, learning = as_callback(callback), self._learning
+        if problem := learning.problem or self._no_env:
+            raise InputError(problem)
+        training = learning.begin(self.num_steps + more)
         name, steps = f"{self.algo} {self.settings.env}", training.settings.steps
-        try:
-            with (
-                TrainingBar(name, steps, training.books.step, shown=progress) as bar,
-                holding_interrupts() as interrupted,
-            ):
-                training.catch_up()
-                while not training.is_over and not interrupted():
-                    row = training.advance()
-                    self.num_steps = training.books.step
-                    bar.advance(self.num_steps)
-                    if row is None:
-                        continue
-                    self.history.append(plain("row", row, non_finite="null"))
-                    self._refresh(training)
-                    bar.end_epoch(row)
-                    if callback is not None and callback(row) is False:
-                        break
-                stopped = interrupted()
-        except BaseException:
-            # The policy of the last epoch stays; the state may be that of half a step.
-            self._shut(training)
-            self._no_learning = "learn: it went wrong before; make a new agent"
-            raise
-        self._refresh(training)
+        with (
+            TrainingBar(name, steps, training.books.step, shown=progress) as bar,
+            holding_interrupts() as interrupted,
+        ):
+            learning.catch_up()
+            # A callback may close the agent.
+            while learning.training is training and not training.is_over and not interrupted():
+                row = learning.advance()
+                bar.advance(self.num_steps)
+                if row is None:
+                    continue
+                self.history.append(plain("row", row, non_finite="null"))
+                self._refresh()
+                bar.end_epoch(row)
+                if not goes_on(row):
+                    break
+            stopped = interrupted()
+        learning.keep()
+        self._refresh()
         if stopped:
             raise KeyboardInterrupt
         return self
 
-    def _begin(self, total: int) -> Training:
-        """A training that ends after so many steps.
-
-        It has room for more, so that learning mostly goes on where it was: with the programs and
-        the data that are on the device.
-        """
-        if self._no_learning or self._no_env:
-            raise InputError(self._no_learning or self._no_env)
-        if self._training is not None and total > self._training.programs.settings.steps:
-            self._state = capture(self._training)
-            self._shut(self._training)
-        if self._training is None:
-            self._training, self._state = self._open_training(total), None
-        self._training.settings = dataclasses.replace(self.settings, steps=total)
-        return self._training
-
-    def _open_training(self, total: int) -> Training:
-        """A training with room for the steps, at the step where learning is."""
-        settings = roomy(self.settings, total, self._state, self._interface.spaces, self.seeds)
-        if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
-            enable_cache()
-        training = Training(
-            settings,
-            Course(settings, self.seeds).specs(),
-            make_env=None if self._own is None else self._own.opener(),
-            termination=self._ends,
-        )
-        if self._state is not None:
-            arrays, notes = self._state
-            reinstate(training, with_room(arrays, training), notes)
-        return training
-
-    def _refresh(self, training: Training) -> None:
+    def _refresh(self) -> None:
         """Takes over the policy."""
-        actors = training.runner.export(training.state, lambda learner: learner.sac.actor)
-        self._policy = Policy(self.seeds, actors, self._interface)
-
-    def _shut(self, training: Training) -> None:
-        """Ends a training; an environment of the user's stays open."""
-        if self._own is not None and self._own.is_instance:
-            training.envs[0].env = gymnasium.Env()
-        training.close()
-        self._training = None
+        self._policy = policy_from(self._learning.networks, self.seeds, self._interface)
 
     def close(self) -> None:
         """Gives back environments and data; the policy stays, and learning is over."""
-        if self._training is not None:
-            self._networks = networks(self._training)
-            self._shut(self._training)
-        self._state = None
-        self._no_learning = self._no_learning or "learn: the agent was closed; make a new one"
+        self._learning.close()
 
     # --- acting -----------------------------------------------------------------------------
 
     def predict(
-        self, obs: Any, deterministic: bool = True, seed: int | None = None
+        self,
+        obs: Any,
+        deterministic: bool = True,
+        seed: int | None = None,
+        *,
+        state: Any = None,
+        episode_start: Any = None,
     ) -> tuple[np.ndarray, None]:
         """The action for an observation, or actions for a batch, as the environment takes them.
 
-        The second value is always None: policies have no state. Before anything was learned, the
-        policy acts that learning begins with. Of several seeds the first one's does, or that of
-        ``seed``; with ``deterministic=False`` actions are drawn from it.
+        Before anything was learned, the policy acts that learning begins with. Of several seeds
+        the first one's does, or that of ``seed``; with ``deterministic=False`` actions are drawn
+        from it. Policies have no state: the second value is always None, and ``state`` and
+        ``episode_start`` are there for callers that know Stable-Baselines3's policies.
         """
         return self.policy.act(obs, seed, None if deterministic else self._generator), None
 
@@ -226,8 +188,7 @@ class Agent:
 
     def evaluate(self, num_episodes: int = 10, seed: int | None = None) -> Evaluation:
         """Deterministic episodes in an environment of their own, the same ones at every call."""
-        if num_episodes < 1:
-            raise InputError(f"episodes: {num_episodes} is too small; the nearest valid value is 1")
+        num_episodes = check_episodes(num_episodes)
         chosen = self.seeds[0] if seed is None else seed
         actor = self.policy.actor(chosen)
         with contextlib.closing(self._open(chosen)) as env:
@@ -255,7 +216,13 @@ class Agent:
         if self._no_env:
             raise InputError(self._no_env)
         make = None if self._own is None else self._own.another
-        return open_course(self.settings, seed, render_mode, make, "evaluation")
+        env = open_course(self.settings, seed, render_mode, make, "evaluation")
+        try:
+            check_interface(self._interface, interface_of(env), env.name)
+        except InputError:
+            env.close()
+            raise
+        return env
 
     # --- keeping ----------------------------------------------------------------------------
 
@@ -265,10 +232,11 @@ class Agent:
         Numbers, JSON and their checksums; nothing is pickled. A saved agent that is there is
         replaced.
         """
-        learned = self._networks if self._training is None else networks(self._training)
-        state = self._state if self._training is None else capture(self._training)
+        learning = self._learning
+        state = learning.state() if data else None
         if data and state is None:
-            raise InputError("data: there is none; it comes with learning")
+            why = learning.problem.removeprefix("learn: ") or "it comes with learning"
+            raise InputError(f"data: there is none; {why}")
         own = {"own_env": self._own is not None, "own_termination": self._own_termination}
         last = self.history[-1] if self.history else {}
         kept = store.save_at(
@@ -279,11 +247,11 @@ class Agent:
                 "final_return": last.get("eval_return"),
                 "solved_step": last.get("solved_step"),
             },
-            learned | self.policy.arrays() | curves(self.history),
+            learning.networks | self.policy.arrays() | curves(self.history),
             device=jax.devices()[0].device_kind,
             extras={JOURNAL: "".join(json.dumps(row) + "\n" for row in self.history).encode()},
         )
-        if data and state is not None:
+        if state is not None:
             save_checkpoint(kept.path / CHECKPOINTS, self.num_steps, *state)
         return kept.path
 
@@ -311,7 +279,7 @@ class NARL(Agent):
         members: int = 3,
         radius: float | None = 0.1,
         seed: int = 0,
-        seeds: Sequence[int] | None = None,
+        seeds: Sequence[int] | str | None = None,
         termination: str | Callable[..., Any] | None = None,
         **settings: Any,
     ) -> None:
@@ -338,7 +306,7 @@ class MBPO(Agent):
         members: int = 7,
         elites: int | None = None,
         seed: int = 0,
-        seeds: Sequence[int] | None = None,
+        seeds: Sequence[int] | str | None = None,
         termination: str | Callable[..., Any] | None = None,
         **settings: Any,
     ) -> None:
@@ -373,20 +341,32 @@ def load(
     """
     kept = read_saved(Path(folder))
     course = course_from(kept.config)
+    if termination is not None:
+        check_termination(termination, course.settings.algo, named=False)
     own = None if env is None or isinstance(env, str) else OwnEnv(env)
     settings = course.settings
     if isinstance(env, str):
         settings = dataclasses.replace(settings, env=env)
+    if env is not None:
+        check_interface(kept.policy.interface, *_look_at(settings, course.seeds[0], own))
     agent = object.__new__(AGENTS[settings.algo])
     agent._set_up(settings, course.seeds, kept.policy.interface, own)
-    agent._policy, agent._networks, agent._state = kept.policy, kept.networks, kept.state
-    agent.history, agent.num_steps = kept.history, kept.num_steps
+    agent._policy, agent.history, learning = kept.policy, kept.history, agent._learning
+    learning.go_on_from(kept.state, kept.networks, kept.num_steps)
     again = "was the user's own; give it to narl.load again"
     if kept.config.get("own_env") and env is None:
         agent._no_env = f"env: {settings.env} {again}, env=..."
     if kept.state is None:
-        agent._no_learning = "learn: no data were saved; save with data=True, or make a new agent"
+        learning.problem = f"learn: {kept.no_state}, or make a new agent"
     elif kept.config.get("own_termination") and termination is None:
-        agent._no_learning = f"termination: it {again}, termination=..."
+        learning.problem = f"termination: it {again}, termination=..."
     agent._choose_ends(termination)
     return agent
+
+
+def _look_at(settings: Settings, seed: int, own: OwnEnv | None) -> tuple[Interface, str]:
+    """What policies see and give in the environment, and its name."""
+    env = open_course(settings, seed, make_env=None if own is None else own.opener())
+    if own is None or not own.is_instance:
+        env.close()
+    return interface_of(env, own is None and sees_first_entries(settings.env)), env.name

@@ -1,8 +1,8 @@
-"""What an agent is asked for, checked: seeds and steps."""
+"""What an agent is asked for, checked: seeds, steps, episodes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -11,8 +11,22 @@ from narl.errors import InputError
 MAX_SEED = 2**32 - 1
 
 
-def check_seeds(seeds: Sequence[int], *, one_env: bool) -> tuple[int, ...]:
-    """The seeds, if they can be trained together; ``one_env``: in a single environment."""
+def check_seeds(seeds: Sequence[int] | str, *, one_env: bool) -> tuple[int, ...]:
+    """The seeds, if they can be trained together; ``one_env``: in a single environment.
+
+    A text is read as that of `narl train --seeds`.
+    """
+    if isinstance(seeds, str):
+        from narl.commands.arguments import parse_seeds
+
+        try:
+            seeds = parse_seeds(seeds)
+        except InputError as error:
+            raise InputError(str(error).removeprefix("--")) from error
+    if not isinstance(seeds, Iterable):
+        raise InputError(
+            f"seeds: {seeds!r} given; it must be a list, such as seeds=[0, 1, 2], or seed={seeds!r}"
+        )
     given = tuple(seeds)
     if not given:
         raise InputError("seeds: none given; such as seeds=[0, 1, 2]")
@@ -39,3 +53,13 @@ def check_steps(total_steps: int | None, total_timesteps: int | None, default: i
     if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
         raise InputError(f"total_steps: {steps!r} is wrong; it must be a whole number >= 1")
     return int(steps)
+
+
+def check_episodes(num_episodes: int) -> int:
+    """A number of episodes."""
+    whole = isinstance(num_episodes, int | np.integer) and not isinstance(num_episodes, bool)
+    if not whole:
+        raise InputError(f"episodes: {num_episodes!r} is wrong; it must be a whole number >= 1")
+    if num_episodes < 1:
+        raise InputError(f"episodes: {num_episodes} is too small; the nearest valid value is 1")
+    return int(num_episodes)

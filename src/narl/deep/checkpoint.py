@@ -4,11 +4,10 @@ A checkpoint is a folder `step-000012345` of arrays.npz (not compressed: buffers
 do not shrink), notes.json and manifest.json (the step, and size and SHA-256 of all others). Large
 arrays have files of their own, arrays-1.npz and so on, which are hashed side by side. The folder is
 written under a hidden name, flushed to disk and renamed, so what stands under the final name is
-whole. Whoever saves holds the folder (`hold`): one process trains into it at a time.
+whole. Whoever saves holds the folder (see `narl.deep.lock`).
 """
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import logging
@@ -18,7 +17,7 @@ import struct
 import time
 import uuid
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from io import BufferedReader
@@ -30,7 +29,7 @@ import numpy as np
 from narl.errors import InputError
 from narl.files import as_json, digest, discard, flush_folder, plain, write_bytes
 
-ARRAYS, NOTES, MANIFEST, LOCK = "arrays.npz", "notes.json", "manifest.json", ".lock"
+ARRAYS, NOTES, MANIFEST = "arrays.npz", "notes.json", "manifest.json"
 CHUNK = 1 << 24
 """Bytes that are written and hashed at a time."""
 LARGE = 1 << 26
@@ -106,8 +105,11 @@ def save_checkpoint(
     return final
 
 
-def load_checkpoint(folder: Path) -> Checkpoint:
-    """The newest intact checkpoint; newer ones that are damaged are skipped with a warning."""
+def load_checkpoint(folder: Path, otherwise: str = "train anew") -> Checkpoint:
+    """The newest intact checkpoint; newer ones that are damaged are skipped with a warning.
+
+    Where there is none, the error says what to do ``otherwise``.
+    """
     skipped: list[str] = []
     for path in _newest_first(folder):
         try:
@@ -116,7 +118,22 @@ def load_checkpoint(folder: Path) -> Checkpoint:
             _log.warning("checkpoint %s is damaged and not used: %s", path.name, cause)
             skipped.append(f"{path.name}: {cause}")
     found = "; ".join(skipped) or "none is there"
-    raise InputError(f"checkpoint: no intact one in {folder} ({found}); train anew")
+    raise InputError(f"checkpoint: no intact one in {folder} ({found}); {otherwise}")
+
+
+def damage_of(folder: Path) -> list[str]:
+    """Why none of the checkpoints can be used; empty where one can, or none is there.
+
+    Large ones, which take long to read, are believed until they are loaded.
+    """
+    causes: list[str] = []
+    for path in _newest_first(folder):
+        if sum(file.stat().st_size for file in path.glob("*")) >= BACKGROUND:
+            return []
+        if not (cause := _cause(path)):
+            return []
+        causes.append(f"{path.name}: {cause}")
+    return causes
 
 
 class Checkpoints:
@@ -134,7 +151,7 @@ class Checkpoints:
 
     def load(self) -> Checkpoint:
         """The newest that is intact."""
-        found = load_checkpoint(self.folder)
+        found = load_checkpoint(self.folder, "begin anew with --fresh")
         self._known.add(found.path)
         self.last = self.kept = found.step
         return found
@@ -174,36 +191,6 @@ class Checkpoints:
         except Exception as error:
             _log.warning("%s", error)
         self._writer.shutdown()
-
-
-@contextlib.contextmanager
-def hold(folder: Path) -> Iterator[None]:
-    """Keep other processes from training into the folder.
-
-    The system frees the lock when the process ends, however it ends; the file stays. The
-    process id in it is only for the message.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise InputError(
-            f"run folder: {folder} cannot be written to ({error.strerror}); choose another"
-        ) from error
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
-            raise InputError(
-                f"run folder: process {holder or '(unknown)'} is training into {folder}; "
-                "wait until it ends, or stop it"
-            ) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def check_array(name: str, array: np.ndarray) -> None:

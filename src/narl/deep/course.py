@@ -18,11 +18,13 @@ import jax
 import numpy as np
 
 from narl import __version__, store
-from narl.deep.checkpoint import Checkpoints, hold
+from narl.deep.callbacks import is_no
+from narl.deep.checkpoint import Checkpoint, Checkpoints
 from narl.deep.envs import MakeEnv
 from narl.deep.journal import NAME as JOURNAL
-from narl.deep.journal import Journal, as_lines
-from narl.deep.kept import curves, interface, networks, of_lanes, summary
+from narl.deep.journal import Journal, as_lines, as_rows, sound_lines
+from narl.deep.kept import CURVES, curves, interface, networks, of_lanes, summary
+from narl.deep.lock import hold
 from narl.deep.memory import check_memory
 from narl.deep.plan import Course, Group, course_from
 from narl.deep.resume import flatten_tree, reinstate, snapshot
@@ -43,10 +45,12 @@ from narl.provenance import version_of
 __all__ = ["Course", "Group", "Stopped", "course_from", "open_course", "train", "train_together"]
 _log = logging.getLogger("narl")
 
+LINES = "journal"
+"""The array of a checkpoint that holds the bytes of the journal."""
 PATIENCE = 7.0
 """Seconds within which a training that is stopped should end."""
-OnEpoch = Callable[[dict[str, Any]], bool | None]
-"""Called with every line of the journal; False ends the training."""
+OnEpoch = Callable[[dict[str, Any]], bool | np.bool_ | None]
+"""Called with every line of the journal; False ends the training, NumPy's too."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -138,7 +142,7 @@ def train_together(
         with contextlib.closing(training), contextlib.closing(walk.checkpoints):
             walk.prepare(on_resume)
             for row in walk.steps(on_step, should_stop, checkpoint_every):
-                if on_epoch(row) is False and not training.is_over:
+                if is_no(on_epoch(row)) and not training.is_over:
                     walk.stop()
             made = walk.finish(root, replace=anew)
         shutil.rmtree(part, ignore_errors=True)
@@ -171,6 +175,8 @@ class _Walk:
     def __init__(self, training: Training, course: Course | Group, part: Path) -> None:
         self.training, self.course, self.part = training, course, part
         self.journal = Journal(part / JOURNAL)
+        self.lines = b""
+        """What the journal holds; every checkpoint has them, in case that its file is damaged."""
         self.checkpoints = Checkpoints(part / CHECKPOINTS)
         self.before = {"total": 0.0, "compile": 0.0}
         """Seconds that earlier processes have spent."""
@@ -193,7 +199,7 @@ class _Walk:
             )
         reinstate(self.training, found.arrays, found.notes)
         self.before = {name: float(found.notes["seconds"][name]) for name in self.before}
-        self.journal.truncate_after(int(found.notes["journal"]))
+        self._bring_back_journal(found)
         for part, lanes in self._lanes:
             staged = store.find(self.part / STAGED, part.config())
             if staged is not None and staged.metrics["steps"] <= found.step:
@@ -201,6 +207,32 @@ class _Walk:
             elif staged is not None:  # it comes again
                 store.remove(self.part / STAGED, part.id)
         on_resume(found.step)
+
+    def _bring_back_journal(self, found: Checkpoint) -> None:
+        """To what it was at the checkpoint, whatever has become of its file since.
+
+        Checkpoints once held the number of its bytes alone: of a journal that was damaged since,
+        what can still be read is kept then.
+        """
+        offset, training = int(found.notes["journal"]), self.training
+        what = f"it is restored from checkpoint {found.path.name}"
+        if LINES in found.arrays:
+            self.lines = found.arrays[LINES].tobytes()
+        else:
+            model = ("model_return", "estimation_error")
+            names = [x for x in CURVES if training.settings.uses_model or x not in model]
+            before = self.journal.lines()[:offset]
+            self.lines = sound_lines(before, ["epoch", *names], len(training.specs), found.step)
+            what = "only the epochs that can still be read are kept"
+        if not self.journal.restore(self.lines) or len(self.lines) != offset:
+            _log.warning("%s is damaged or was changed; %s", JOURNAL, what)
+        if not self.lines and self._is_done:
+            raise InputError(f"{JOURNAL}: it is lost; begin anew with --fresh")
+
+    @property
+    def _is_done(self) -> bool:
+        training = self.training
+        return training.is_over or (self.course.until_solved and training.all_solved)
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -216,7 +248,7 @@ class _Walk:
     ) -> Iterator[dict[str, Any]]:
         """Trains; gives the line of every epoch once it is in the journal."""
         training, course = self.training, self.course
-        while not training.is_over and not (course.until_solved and training.all_solved):
+        while not self._is_done:
             if should_stop():
                 self.stop()
             self.checkpoints.check()
@@ -225,6 +257,7 @@ class _Walk:
             on_step(step)
             if row is not None:
                 self.journal.append(row)
+                self.lines += as_lines([row])
                 self._stage_solved()
                 if step // course.settings.epoch_length % every == 0 and not training.is_over:
                     self.save()
@@ -261,11 +294,12 @@ class _Walk:
         found = (state["problem"] for state in notes["envs"])
         self._say(*(f"{training.envs[0].name}: {problem}" for problem in found if problem))
         notes |= {
-            "journal": self.journal.offset,
+            "journal": len(self.lines),
             "seconds": self.seconds,
             "versions": _versions(),
         }
-        self.checkpoints.save(step, taken.arrays, notes, taken.size)
+        lines = np.frombuffer(self.lines, np.uint8)
+        self.checkpoints.save(step, lambda: taken.arrays() | {LINES: lines}, notes, taken.size)
         training.books.seconds["checkpoint"] += time.perf_counter() - begin
 
     @property
@@ -301,7 +335,7 @@ class _Walk:
 
     def _keep(self, root: Path, part: Course, lanes: slice, replace: bool) -> store.Run:
         training, seconds = self.training, self.seconds
-        rows = [of_lanes(row, lanes) for row in self.journal.rows()]
+        rows = [of_lanes(row, lanes) for row in as_rows(self.lines)]
         arrays = networks(training, lanes) | interface(training).arrays() | curves(rows)
         return store.save(
             root,

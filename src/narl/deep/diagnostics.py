@@ -22,7 +22,7 @@ def epoch_row(
 ) -> dict[str, Any]:
     """One line of the journal: plain lists, one entry per lane."""
     returns = [float(np.mean(evaluation.returns)) for evaluation in evaluations]
-    promised = judgement.model_return.mean(axis=1).tolist()
+    promised = promised_returns(judgement, evaluations)
     calls = np.maximum(tally.calls, 1.0)
     row: dict[str, Any] = {
         "epoch": -(-books.step // settings.epoch_length),
@@ -51,6 +51,21 @@ def epoch_row(
         row |= _of_the_model(settings, books)
     row["seconds"] = dict(books.seconds)
     return row
+
+
+def promised_returns(judgement: Judgement, evaluations: Sequence[Evaluation]) -> list[float]:
+    """The return inside the model, per lane; over as many steps where an episode was cut for real.
+
+    An environment may cut its episodes without a time limit that can be read from it, or earlier.
+    """
+    found = []
+    for sums, (_, lengths, truncated) in zip(judgement.model_returns, evaluations, strict=True):
+        ends = [
+            min(length, sums.shape[1]) - 1 if cut else -1
+            for length, cut in zip(lengths, truncated, strict=True)
+        ]
+        found.append(float(np.mean([one[end] for one, end in zip(sums, ends, strict=True)])))
+    return found
 
 
 def _of_the_model(settings: Settings, books: Books) -> dict[str, Any]:

@@ -5,11 +5,7 @@ captured in mid-episode and restored in another process: as it is (see `narl.dee
 where an environment hides it by repeating the episode (see `narl.deep.replaying`).
 """
 
-import contextlib
-import importlib
-import inspect
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
 
 import gymnasium
@@ -20,14 +16,13 @@ from jaxtyping import Float32
 
 from narl.deep.env_state import capture_env, capture_generators, digest_model, restore_env
 from narl.deep.faults import EnvironmentFault, Named, first_line
+from narl.deep.making import MakeEnv, make_env
 from narl.deep.rendering import prepare_rendering
 from narl.deep.replaying import Episode, captured_actions, cut_seed, episode_seed
 from narl.deep.spaces import Scaling, check_spaces, env_name, make_spaces
 from narl.deep.spaces import flatten_obs as _flatten_obs
 from narl.deep.spaces import unflatten_action as _unflatten_action
-from narl.errors import InputError, nearest
-
-MakeEnv = Callable[..., gymnasium.Env]
+from narl.errors import InputError
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -124,8 +119,8 @@ class HostEnv:
             step = Step(
                 self._vector(obs, when),
                 self._number(reward, when),
-                bool(terminated),
-                bool(truncated),
+                self._flag(terminated, "terminated", when),
+                self._flag(truncated, "truncated", when),
             )
         if self._episode is not None:
             self._episode.add(action, step.obs, step.reward)
@@ -226,13 +221,27 @@ class HostEnv:
         """The reward as a float, if it is one finite number."""
         if isinstance(reward, np.ndarray) and reward.size == 1:
             reward = reward.item()
-        try:
-            value = float(reward)
+        try:  # Python would read a number from a text
+            value = None if isinstance(reward, str | bytes) else float(reward)
         except (TypeError, ValueError):
+            value = None
+        if value is None:
             self._fault(when, f"reward is {first_line(repr(reward))}, not a number")
         if not abs(value) <= _LARGEST:
             self._fault(when, f"reward is {_amount(value)}")
         return value
+
+    def _flag(self, value: Any, name: str, when: str) -> bool:
+        """Whether it is so, if that is a boolean, or 0 or 1."""
+        if value is True or value is False:
+            return value
+        try:
+            array = np.asarray(value)
+        except ValueError:  # parts that differ in shape
+            array = np.asarray(None)
+        if array.dtype.kind not in "biuf" or array.size != 1 or array.item() not in (0, 1):
+            self._fault(when, f"{name} is {first_line(repr(value))}, not a boolean")
+        return bool(array.item())
 
     def _named(self, when: str) -> Named:
         return Named(self.label, when)
@@ -284,10 +293,7 @@ def open_env(
     if render_mode is not None:
         prepare_rendering()
         kwargs["render_mode"] = render_mode
-    with _quiet_mujoco(), warnings.catch_warnings():
-        # Gymnasium calls v4 outdated; its v4 is what the published numbers were measured on.
-        warnings.filterwarnings("ignore", ".*is out of date.*", DeprecationWarning)
-        made = _make_registered(env, kwargs) if isinstance(env, str) else _call(env, kwargs)
+    made = make_env(env, kwargs)
     try:
         if obs_keep is not None:
             made = FirstEntries(made, obs_keep)
@@ -296,76 +302,6 @@ def open_env(
     except Exception:
         made.close()
         raise
-
-
-def _make_registered(env_id: str, kwargs: Mapping[str, Any]) -> gymnasium.Env:
-    """gymnasium.make, with every failure as one line."""
-    module, _, name = env_id.rpartition(":")
-    if module:
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise InputError(f"env: cannot import {module!r}: {first_line(str(error))}") from error
-    usable = [spec.id for spec in gymnasium.registry.values() if not _is_relic(spec)]
-    if name not in usable:
-        # Newest versions first: they win where several ids are equally near.
-        hint = nearest(name, sorted(usable, reverse=True))
-        raise InputError(f"env: unknown environment {name!r}; did you mean {hint!r}?")
-    try:
-        # HostEnv checks what comes back, at every step and not only at the first.
-        return gymnasium.make(name, disable_env_checker=True, **kwargs)
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(f"env: {name} cannot be made: {first_line(str(error))}") from error
-
-
-def _is_relic(spec: Any) -> bool:
-    """Ids of old versions are registered with a function that only raises."""
-    return getattr(spec.entry_point, "__name__", "") == "_raise_mujoco_py_error"
-
-
-def _call(make: MakeEnv, kwargs: Mapping[str, Any]) -> gymnasium.Env:
-    """Calls the user's function; its own errors are his to see."""
-    if not callable(make):
-        raise InputError(
-            f"env: {type(make).__name__} is neither an id nor a function that makes an "
-            "environment; give for example 'Hopper-v5' or lambda: MyEnv()"
-        )
-    try:
-        inspect.signature(make).bind(**kwargs)
-    except TypeError as error:
-        raise InputError(
-            f"env: the function that makes the environment does not take "
-            f"{', '.join(kwargs)} ({error})"
-        ) from error
-    except ValueError:
-        pass  # built-in functions do not tell their arguments
-    made = make(**kwargs)
-    if not isinstance(made, gymnasium.Env):
-        raise InputError(
-            f"env: the function returned a {type(made).__name__}; it must return a gymnasium.Env"
-        )
-    return made
-
-
-@contextlib.contextmanager
-def _quiet_mujoco() -> Iterator[None]:
-    """Keeps MuJoCo from writing MUJOCO_LOG.TXT into the working folder while models compile.
-
-    HalfCheetah's model has a deprecated attribute, about which a user can do nothing.
-    """
-    try:
-        mujoco = importlib.import_module("mujoco")
-    except Exception:  # not installed, or not usable: what needs it will say so
-        yield
-        return
-    before = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(lambda message: None)
-    try:
-        yield
-    finally:
-        mujoco.set_mju_user_warning(before)
 
 
 def _time_limit(env: gymnasium.Env) -> int | None:

@@ -20,8 +20,8 @@ class Evaluation(NamedTuple):
 
     returns: list[float]
     lengths: list[int]
-    starts: Float[np.ndarray, "B D"]
-    """First observations."""
+    truncated: list[bool]
+    """Whether the environment cut an episode that had not terminated."""
 
 
 def numpy_mode(actor: Network, obs: Float[np.ndarray, " D"]) -> Float[np.ndarray, " A"]:
@@ -42,20 +42,21 @@ def evaluate(
     frames: list[Any] | None = None,
 ) -> Evaluation:
     """``num_episodes`` episodes of at most ``horizon`` steps; with ``frames``, pictures of them."""
-    returns, lengths, starts = [], [], []
+    returns, lengths, truncated = [], [], []
     for of_episode in _episode_seeds(seed, num_episodes):
         obs = env.reset(seed=of_episode)
-        starts.append(obs)
-        total, length, over = 0.0, 0, False
+        total, length, over, cut = 0.0, 0, False, False
         while not over and length < horizon:
             if frames is not None:
                 frames.append(env.render())
             step = env.step(numpy_mode(actor, obs))
             obs, over = step.obs, step.terminated or step.truncated
+            cut = step.truncated and not step.terminated
             total, length = total + step.reward, length + 1
         returns.append(total)
         lengths.append(length)
-    return Evaluation(returns, lengths, np.stack(starts))
+        truncated.append(cut)
+    return Evaluation(returns, lengths, truncated)
 
 
 def first_observations(env: HostEnv, num_episodes: int, seed: int) -> Float[np.ndarray, "B D"]:

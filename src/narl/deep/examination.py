@@ -48,7 +48,7 @@ class Examiner:
         episodes = self._settings.eval_episodes
         lanes = [i for i in range(len(self._specs)) if i not in retired]
         found = dict(zip(lanes, self._episodes(actors, episodes, lanes, books.step), strict=True))
-        nothing = Evaluation([math.nan] * episodes, [0] * episodes, np.zeros(0))
+        nothing = Evaluation([math.nan] * episodes, [0] * episodes, [False] * episodes)
         evaluations = [found.get(i, nothing) for i in range(len(self._specs))]
         returns = [float(np.mean(evaluation.returns)) for evaluation in evaluations]
         solved = _note_solved(self._settings, books, returns)

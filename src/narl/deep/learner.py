@@ -17,7 +17,7 @@ from narl.deep.ensemble import Ensemble, init_ensemble
 from narl.deep.fit import FitReport, fit
 from narl.deep.nets import draw_action, mode_action, twin_values
 from narl.deep.replay import Replay, add_one, make_replay, pack, sample, unpack
-from narl.deep.rollout import Dream, Ends, Lane, Selections, branch, imagined_return
+from narl.deep.rollout import Dream, Ends, Lane, Selections, branch, imagined_returns
 from narl.deep.sac import Batch, Losses, Sac, init_sac, update_many
 from narl.deep.settings import Settings
 from narl.paper import implements
@@ -65,7 +65,8 @@ class Clock(NamedTuple):
 class Judgement(NamedTuple):
     """The policy inside the model and in the critic's eyes."""
 
-    model_return: Float[Array, " B"]
+    model_returns: Float[Array, "B H"]
+    """Of the first 1, 2, …, H steps inside the model."""
     value: Float[Array, " B"]
     """min_i Q_i(s_0, mode of π)."""
 
@@ -193,9 +194,9 @@ class Programs:
         key = _key(learner, clock, 3)
         action = mode_action(learner.sac.actor, starts)
         value = twin_values(learner.sac.critic, starts, action).min(0)
-        returns = jnp.full(starts.shape[0], jnp.nan)
+        returns = jnp.full((starts.shape[0], 1), jnp.nan)
         if learner.ensemble is not None:
-            returns = imagined_return(key, self._dream(learner), starts, self.horizon)
+            returns = imagined_returns(key, self._dream(learner), starts, self.horizon)
         return learner, Judgement(returns, value)
 
     def new_tally(self, learner: Learner, nothing: Any, clock: Clock) -> tuple[Learner, Tally]:

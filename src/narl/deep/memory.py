@@ -54,21 +54,26 @@ def lane_memory(programs: Programs) -> Memory:
 
 
 def temporary_memory(programs: Programs) -> int:
-    """Bytes that a lane needs while its models are trained or imagine, about.
+    """Bytes that a lane needs while it learns, or its models are trained or imagine, about.
 
-    Training holds all rows as inputs and targets, once and once more in each member's own order,
-    with indices; imagining holds what every layer of every member makes of a chunk.
+    Learning holds the batches of a step, packed and apart, and what the layers of actor and twins
+    make of one, with its gradients. Training holds all rows as inputs and targets, once and once
+    more in each member's own order, with indices. Imagining holds what every layer of every member
+    makes of a chunk.
     """
     settings = programs.settings
+    width = 2 * programs.obs_dim + programs.action_dim + 2
+    learning = 2 * settings.updates_per_step * settings.batch * width
+    learning += 6 * settings.batch * sum(settings.hidden)
     if not settings.uses_model:
-        return 0
+        return _FLOAT * learning
     members, columns = settings.num_members, 2 * programs.obs_dim + programs.action_dim + 1
     training = settings.real_capacity * ((members + 1) * columns + 3 * members)
     held = min(settings.holdout_most, settings.real_capacity)
     training += held * members * settings.model_width
     chunk, depth = min(programs.chunk, settings.rollout_batch), settings.model_depth
     imagining = chunk * members * (depth * settings.model_width + max(settings.hidden))
-    return _FLOAT * max(training, imagining)
+    return _FLOAT * max(learning, training, imagining)
 
 
 def needed_memory(settings: Settings, obs_dim: int, action_dim: int, num_lanes: int) -> int:
@@ -109,11 +114,11 @@ def check_memory(settings: Settings, obs_dim: int, action_dim: int, num_lanes: i
     available = available_memory()
     if available is None or needed <= available:
         return
-    smaller = "rollout_batch, retain_epochs or buffer" if settings.uses_model else "buffer"
+    smaller = "rollout_batch, retain_epochs, buffer" if settings.uses_model else "buffer"
     lanes = f"{num_lanes} seeds need" if num_lanes > 1 else "it needs"
     raise InputError(
         f"memory: {lanes} {_shown(needed)} and {_shown(available)} are available; take "
-        f"{'fewer seeds, or ' if num_lanes > 1 else ''}a smaller {smaller}"
+        f"{'fewer seeds, or ' if num_lanes > 1 else ''}a smaller {smaller} or batch"
     )
 
 

@@ -11,7 +11,9 @@ import jax
 import jax.numpy as jnp
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-from narl.deep.envs import MakeEnv, open_env
+from narl.deep.envs import open_env
+from narl.deep.making import EXAMPLE, MakeEnv, make_own
+from narl.deep.owners import refuse_what_is_not_used
 from narl.deep.rollout import Ends
 from narl.deep.spaces import env_name
 from narl.deep.tasks import find_task
@@ -63,7 +65,7 @@ class OwnEnv:
     def another(self, **kwargs: Any) -> gymnasium.Env:
         """One more environment of this kind."""
         if not isinstance(self._env, gymnasium.Env):
-            return self._env(**kwargs)
+            return make_own(self._env, kwargs)
         wanted = kwargs.get("render_mode", self._env.render_mode)
         if wanted == self._env.render_mode:
             try:
@@ -74,10 +76,25 @@ class OwnEnv:
             assert self._env.spec is not None
             return gymnasium.make(self._env.spec, **kwargs)
         except Exception as error:
+            problem = "can neither be copied nor made anew"
+            if wanted != self._env.render_mode:
+                problem = (
+                    f"was made with render_mode={self._env.render_mode!r} and cannot be made anew "
+                    f"with {wanted!r}"
+                )
             raise InputError(
-                f"env: {self.name} can neither be copied nor made anew; give a function that "
-                "makes it, such as lambda render_mode=None: MyEnv(render_mode=render_mode)"
+                f"env: {self.name} {problem}; give a function that makes it, such as {EXAMPLE}"
             ) from error
+
+
+def check_termination(given: Any, algo: str, *, named: bool = True) -> None:
+    """Refuses what is neither a function nor (``named``) the name of a kind of termination."""
+    refuse_what_is_not_used(algo, ["termination"])
+    if not callable(given) and not (named and isinstance(given, str)):
+        raise InputError(
+            f"termination: {type(given).__name__} given; it must be a function, such as "
+            "lambda obs, action, next_obs: next_obs[0] < 0.7"
+        )
 
 
 def as_ends(function: Callable[..., Any], obs_dim: int, action_dim: int) -> Ends:

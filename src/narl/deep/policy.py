@@ -76,6 +76,33 @@ def interface_from(arrays: Mapping[str, np.ndarray]) -> Interface:
     return Interface(spaces, shape, box, bool(kept["first_entries"]))
 
 
+def check_interface(learned: Interface, found: Interface, name: str) -> None:
+    """Refuses an environment whose spaces are not those that the agent learned with."""
+    had = "the agent learned with"
+    pairs = (
+        ("observations", learned.obs_shape, found.obs_shape),
+        ("actions", learned.action_space.shape, found.action_space.shape),
+    )
+    for what, own, other in pairs:
+        if own != other:
+            raise InputError(f"env: {name} has {what} of shape {other}; {had} {own}")
+    (own_low, own_high), (low, high) = (
+        (one.spaces.action_low, one.spaces.action_high) for one in (learned, found)
+    )
+    for i in np.flatnonzero(~(np.isclose(own_low, low) & np.isclose(own_high, high))):
+        raise InputError(
+            f"env: {name} has action[{i}] in [{low[i]:g}, {high[i]:g}]; "
+            f"{had} [{own_low[i]:g}, {own_high[i]:g}]"
+        )
+    same = np.isclose(learned.spaces.obs_shift, found.spaces.obs_shift)
+    same &= np.isclose(learned.spaces.obs_scale, found.spaces.obs_scale)
+    for i in np.flatnonzero(~same):
+        raise InputError(
+            f"env: {name} has other bounds of observation[{i}] than {had}, and with them other "
+            "scales; give it the same observation_space"
+        )
+
+
 _KEPT = ("obs_shape", "obs_shift", "obs_scale", "action_low", "action_high", "first_entries")
 
 
@@ -128,7 +155,18 @@ class Policy:
 
     def _batch(self, obs: Any) -> tuple[np.ndarray, bool]:
         """The observations with a leading axis, and whether they came with it."""
-        array, shape = np.asarray(obs), self.interface.obs_shape
+        if isinstance(obs, tuple) and len(obs) == 2 and isinstance(obs[1], dict):
+            raise InputError(
+                "obs: observation and info given; it must be the observation alone, as in "
+                "obs, info = env.reset()"
+            )
+        try:
+            array, shape = np.asarray(obs), self.interface.obs_shape
+        except ValueError as error:
+            raise InputError(
+                f"obs: {type(obs).__name__} of parts that differ in shape given; it must be an "
+                "array of numbers"
+            ) from error
         if array.dtype.kind not in "biuf":
             raise InputError(f"obs: {type(obs).__name__} given; it must be an array of numbers")
         if self._fits(array.shape):

@@ -198,24 +198,29 @@ def branch(
     return jax.lax.fori_loop(0, num_chunks, one_chunk, (model, no_selections(members)))
 
 
-def imagined_return(
+def imagined_returns(
     key: PRNGKeyArray, dream: Dream, starts: Float[Array, "B D"], horizon: int
-) -> Float[Array, " B"]:
-    """Σ r of the deterministic policy inside the model, from ``starts`` until it terminates."""
+) -> Float[Array, "B H"]:
+    """Σ r of the deterministic policy inside the model, from ``starts`` until it terminates.
+
+    After every step: the environment may cut its own episodes before the ``horizon``.
+    """
 
     def go_on(now: tuple) -> Array:
-        t, _, alive, _ = now
+        t, _, alive, _, _ = now
         return (t < horizon) & alive.any()
 
     def step(now: tuple) -> tuple:
-        t, obs, alive, total = now
+        t, obs, alive, total, sums = now
         moved = imagined_step(jax.random.fold_in(key, t), dream, obs, deterministic=True)
         total = total + jnp.where(alive, moved.batch.reward, 0.0)
         going_on = alive & (moved.batch.done < 0.5) & jnp.isfinite(moved.batch.next_obs).all(-1)
         # A trajectory that ended stays where it was, finite, while the others go on.
         obs = jnp.where(going_on[:, None], moved.batch.next_obs, obs)
-        return t + 1, obs, going_on, total
+        return t + 1, obs, going_on, total, sums.at[:, t].set(total)
 
     alive = jnp.ones(starts.shape[0], bool)
-    start = (jnp.int32(0), starts, alive, jnp.zeros(starts.shape[0]))
-    return jax.lax.while_loop(go_on, step, start)[-1]
+    total, sums = jnp.zeros(starts.shape[0]), jnp.zeros((starts.shape[0], horizon))
+    end = jax.lax.while_loop(go_on, step, (jnp.int32(0), starts, alive, total, sums))
+    num_steps, _, _, total, sums = end
+    return jnp.where(jnp.arange(horizon) < num_steps, sums, total[:, None])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,8 @@ from narl.deep.train import Training
 from narl.deep.unfinished import CHECKPOINTS, COURSE, open_unfinished
 from narl.errors import InputError
 
+_log = logging.getLogger("narl")
+
 State = tuple[dict[str, np.ndarray], dict[str, Any]]
 """Arrays and notes of a checkpoint."""
 
@@ -38,11 +41,21 @@ class Saved(NamedTuple):
     num_steps: int
     state: State | None
     """What learning needs to go on, where it was kept."""
+    no_state: str = "no data were saved; save with data=True"
+    """Why it is not there, otherwise, and what would be right."""
 
 
 def read_saved(path: Path) -> Saved:
     """Reads a folder, once its checksums are right."""
-    return _of_unfinished(path) if (path / COURSE).is_file() else _of_run(path)
+    if (path / COURSE).is_file():
+        return _of_unfinished(path)
+    if path.is_file():
+        raise InputError(f"folder: {path} is a file; give the folder that was saved")
+    if path.is_dir() and not (path / store.MANIFEST).is_file():
+        raise InputError(
+            f"folder: {path} holds no saved agent; give one that agent.save or narl train made"
+        )
+    return _of_run(path)
 
 
 def _of_run(path: Path) -> Saved:
@@ -50,13 +63,17 @@ def _of_run(path: Path) -> Saved:
     arrays = run.arrays()
     seeds = tuple(run.config.get("seeds") or ())
     policy = policy_from(arrays, seeds, interface_from(arrays))
-    state = None
-    if (path / CHECKPOINTS).is_dir():
-        found = load_checkpoint(path / CHECKPOINTS)
-        state = found.arrays, found.notes
     lines = run.extra(JOURNAL).decode().splitlines()
     rows = [json.loads(line) for line in lines]
-    return Saved(run.config, policy, _networks(arrays), rows, int(run.metrics["steps"]), state)
+    saved = Saved(run.config, policy, _networks(arrays), rows, int(run.metrics["steps"]), None)
+    if not (path / CHECKPOINTS).is_dir():
+        return saved
+    try:
+        found = load_checkpoint(path / CHECKPOINTS)
+    except InputError:  # what is damaged has been said
+        _log.warning("%s: its data are damaged; the policy is loaded, but cannot learn on", path)
+        return saved._replace(no_state="the data that were saved are damaged; load another")
+    return saved._replace(state=(found.arrays, found.notes))
 
 
 def _of_unfinished(path: Path) -> Saved:

@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Collection
 from typing import Any, Literal
 
+import numpy as np
+
 from narl.deep.ensemble import ModelSettings
 from narl.deep.sac import SacSettings
 from narl.deep.selection import SelectionSettings
@@ -191,8 +193,11 @@ def make_settings(env: str, algo: str = "narl", **given: Any) -> Settings:
 
     names = {field.name for field in dataclasses.fields(Settings)}
     for name in given:
+        if name in _ELSEWHERE:
+            raise InputError(f"option: unknown value {name!r}; it is called {_ELSEWHERE[name]!r}")
         if name not in names:
             raise unknown("option", name, sorted(names))
+    given = {name: _plain(value) for name, value in given.items()}
     task = find_task(env)
     values: dict[str, Any] = dict(task.overrides) if task is not None else {}
     if task is not None and given.get("obs_scaling") is None:
@@ -206,6 +211,29 @@ def make_settings(env: str, algo: str = "narl", **given: Any) -> Settings:
     check_settings(settings, {name for name, value in given.items() if value is not None})
     return settings
 
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    if isinstance(value, tuple | list):
+        return tuple(map(_plain, value))
+    return value.item() if isinstance(value, np.generic) else value
+
+
+_ELSEWHERE = {
+    "batch_size": "batch",
+    "buffer_size": "buffer",
+    "ensemble_size": "members",
+    "epsilon": "radius",
+    "gamma": "discount",
+    "gradient_steps": "updates_per_step",
+    "learning_starts": "initial_steps",
+    "lr": "learning_rate",
+    "n_eval_episodes": "eval_episodes",
+    "net_arch": "hidden",
+    "tau": "polyak",
+    "total_timesteps": "steps",
+}
+"""What other libraries call our options."""
 
 _AT_LEAST_ONE = (
     *("steps", "epoch_length", "initial_steps", "learn_after", "updates_per_step", "batch"),
@@ -223,10 +251,10 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 _RANGES: dict[str, tuple[float, float]] = {
     "real_share": (0.0, 1.0),
     "discount": (0.0, 1.0),
-    "polyak": (0.0, 1.0),
+    "polyak": (1e-8, 1.0),
     "holdout_share": (0.0, 0.9),
-    "learning_rate": (0.0, 1.0),
-    "model_learning_rate": (0.0, 1.0),
+    "learning_rate": (1e-12, 1.0),
+    "model_learning_rate": (1e-12, 1.0),
     "initial_temperature": (1e-8, 1e8),
     "target_entropy": (-1e6, 1e6),
     "solved_return": (-1e30, 1e30),
@@ -290,7 +318,7 @@ def _check_shapes(settings: Settings) -> None:
     """The settings that are several numbers."""
     hidden, schedule = settings.hidden, settings.rollout_schedule
     if not (_are_counts(hidden) and len(hidden) > 0 and min(hidden) > 0):
-        raise InputError(f"hidden: {hidden!r} is wrong; it must be widths >= 1, such as 256, 256")
+        raise InputError(f"hidden: {hidden!r} is wrong; it must be widths >= 1, such as 256,256")
     if not (
         _are_counts(schedule)
         and len(schedule) == 4
@@ -299,7 +327,7 @@ def _check_shapes(settings: Settings) -> None:
     ):
         raise InputError(
             f"rollout_schedule: {schedule!r} is wrong; it must be e0, e1, k0, k1 with "
-            "0 <= e0 <= e1 and k0, k1 >= 1, such as 20, 150, 1, 15"
+            "0 <= e0 <= e1 and k0, k1 >= 1, such as 20,150,1,15"
         )
 
 
@@ -319,6 +347,8 @@ def _check_number(name: str, value: Any, low: float, high: float) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(f"{name}: {value!r} is wrong; it must be a number")
+    if name == "radius" and value == math.inf:
+        raise InputError("radius: inf is no number; give none, which admits every member")
     if not low <= value <= high:
         nearest = low if not value > low else high
         hint = " (or none, which admits every member)" if name == "radius" else ""

@@ -145,7 +145,8 @@ def find_task(env_id: str, env_kwargs: Mapping[str, object] | None = None) -> Ta
     `env_kwargs` are the user's arguments of the environment: with another body or other limits the
     known termination no longer holds, and is left out.
     """
-    name, _, version = env_id.rpartition("-")
+    # Gymnasium imports what stands before the colon; its own environments need none of it.
+    name, _, version = env_id.removeprefix("gymnasium:").rpartition("-")
     preset = _PRESETS.get(name)
     if preset is None or version not in ("v4", "v5"):
         return None

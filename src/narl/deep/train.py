@@ -387,7 +387,7 @@ def choose_ends(
     if ends is None:
         if kind == "known":
             raise InputError(
-                f"termination: none is known for {settings.env}; give a function, or 'learned'"
+                f"termination: none is known for {settings.env}; give learned, in Python a function"
             )
         return None
     centre = 0.5 * (spaces.action_low + spaces.action_high)

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from narl import __version__, store
-from narl.deep.checkpoint import LOCK, hold
+from narl.deep.checkpoint import damage_of
 from narl.deep.journal import NAME as JOURNAL
-from narl.deep.journal import Journal
+from narl.deep.journal import Journal, as_rows, sound_lines
+from narl.deep.lock import LOCK, hold
 from narl.errors import InputError, unknown
 from narl.files import as_json, discard
 
@@ -59,15 +60,14 @@ class Unfinished:
         return _holder(self.path / LOCK)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The journal so far."""
-        return Journal(self.path / JOURNAL).rows()
+        """The journal so far, as far as it can be read."""
+        seeds, settings = self.config.get("seeds") or (), self.config.get("settings") or {}
+        lines, last = Journal(self.path / JOURNAL).lines(), settings.get("steps", 0)
+        return as_rows(sound_lines(lines, ["epoch", "eval_return"], len(seeds), last))
 
     def last_row(self) -> dict[str, Any] | None:
-        """The last epoch, if the journal can be read."""
-        try:
-            return next(reversed(self.rows()), None)
-        except InputError:
-            return None
+        """The last epoch."""
+        return next(reversed(self.rows()), None)
 
 
 def record_course(part: Path, config: dict[str, Any], checkpoint_every: int) -> None:
@@ -86,12 +86,14 @@ def open_unfinished(path: Path) -> Unfinished:
         every = int(content["checkpoint_every"])
     except (OSError, ValueError, TypeError, KeyError):
         return Unfinished(path, {}, 1, (f"{COURSE} cannot be read",))
-    problem = ""
+    problems: tuple[str, ...] = ()
     if version != __version__:
-        problem = f"narl {version} began it and this is {__version__}"
+        problems = (f"narl {version} began it and this is {__version__}",)
     elif path.resolve().name != f"{store.run_id(config)}{PART}":
-        problem = f"{COURSE} does not fit the folder's name"
-    return Unfinished(path, config, every, (problem,) if problem else ())
+        problems = (f"{COURSE} does not fit the folder's name",)
+    elif _holder(path / LOCK) is None and (causes := damage_of(path / CHECKPOINTS)):
+        problems = ("no checkpoint is intact", *causes)
+    return Unfinished(path, config, every, problems)
 
 
 def list_unfinished(root: Path) -> list[Unfinished]:
@@ -116,7 +118,7 @@ def locate(root: Path, given: str, *, unfinished_first: bool = False) -> store.R
     if (folder / COURSE).is_file():
         return open_unfinished(folder)
     if (folder / store.MANIFEST).is_file():
-        return store.load(folder)
+        return _load(folder)
     runs, parts = store.run_ids(root), [path.name for path in _folders(root)]
     if given in parts:
         return open_unfinished(root / given)
@@ -132,6 +134,16 @@ def locate(root: Path, given: str, *, unfinished_first: bool = False) -> store.R
     if f"{id_}{PART}" in parts and (unfinished_first or id_ not in runs):
         return open_unfinished(root / f"{id_}{PART}")
     return store.load(root, id_)
+
+
+def _load(folder: Path) -> store.Run:
+    """The run in a folder; one that `Agent.save` made is none, whatever its name is."""
+    if "own_env" in store.load_at(folder).config:
+        raise InputError(
+            f"run: {folder} is a saved agent, not a run; narl.load takes it up again, "
+            "`narl eval` evaluates it"
+        )
+    return store.load(folder)
 
 
 def remove_unfinished(path: Path) -> None:
