@@ -211,8 +211,8 @@ def test_without_memory_it_says_what_needs_less(call, monkeypatch, error):  # no
     said = call("train", ENV, *options())
     assert said.status == 1
     assert said.err == (
-        "narl: out of memory; take fewer seeds, a smaller --rollout-batch, --retain-epochs or "
-        "--buffer (--debug shows where)\n"
+        "narl: out of memory; take fewer seeds, a smaller --rollout-batch, --retain-epochs, "
+        "--buffer or --batch (--debug shows where)\n"
     )
 
 
@@ -227,7 +227,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(
     assert said.err.startswith("narl: memory: 3 seeds need 3")
     assert said.err.endswith(
         " GB and 1.0 GB are available; take fewer seeds, or a smaller rollout-batch, "
-        "retain-epochs or buffer\n"
+        "retain-epochs, buffer or batch\n"
     )
     assert list(tmp_path.iterdir()) == []
 
