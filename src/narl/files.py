@@ -29,6 +29,16 @@ def flush_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def check_folder(what: str, folder: Path, instead: str) -> None:
+    """Refuses a folder in which nothing could be written, or that could not be made."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if not folder.is_dir():
+        raise InputError(f"{what}: {folder} is not a folder; {instead}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"{what}: {folder} is not writable; {instead}")
+
+
 def discard(path: Path) -> None:
     if path.is_symlink():
         path.unlink(missing_ok=True)

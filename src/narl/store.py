@@ -30,7 +30,7 @@ import numpy as np
 
 from narl import __version__
 from narl.errors import InputError, unknown
-from narl.files import as_json, digest, discard, flush_folder, plain, write_bytes
+from narl.files import as_json, check_folder, digest, discard, flush_folder, plain, write_bytes
 from narl.provenance import describe_environment
 
 FILES = ("config.json", "environment.json", "metrics.json", "arrays.npz")
@@ -80,15 +80,8 @@ def default_root() -> Path:
 
 def check_root(root: Path | str) -> Path:
     """The root, once it is clear that runs can be kept there; to be called before a long run."""
-    root = Path(root)
-    parent = root
-    while not parent.exists() and parent != parent.parent:
-        parent = parent.parent
-    if not parent.is_dir():
-        raise InputError(f"runs folder: {parent} is not a folder; choose another (NARL_RUNS)")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise InputError(f"runs folder: {parent} is not writable; choose another (NARL_RUNS)")
-    return root
+    check_folder("runs folder", Path(root), "choose another (NARL_RUNS)")
+    return Path(root)
 
 
 def run_id(config: Mapping[str, Any]) -> str:

@@ -21,6 +21,17 @@ WIDE = course(algo="narl", seeds=(0,), radius=None)
 MBPO = course(algo="mbpo", seeds=(4,))
 
 
+def stop_at(stop, items, root):
+    """Trains them together up to a step."""
+    now = [0]
+
+    def on_step(step):
+        now[0] = step
+
+    with pytest.raises(Stopped):
+        train_together(items, root, on_step=on_step, should_stop=lambda: now[0] == stop)
+
+
 def assert_as_alone(run, alone):
     """Equal to the last bit, but for the times and for how many lanes there were."""
     arrays, own = run.arrays(), alone.arrays()
@@ -62,14 +73,8 @@ def test_those_that_are_finished_are_found_and_the_others_trained(alone, tmp_pat
 
 
 def test_a_group_is_continued(alone, tmp_path):
-    now = [0]
-
-    def on_step(step):
-        now[0] = step
-
     items = [NARROW, WIDE, MBPO]
-    with pytest.raises(Stopped):
-        train_together(items, tmp_path, on_step=on_step, should_stop=lambda: now[0] == 173)
+    stop_at(173, items, tmp_path)
     resumed = []
     made = train_together(items, tmp_path, on_resume=resumed.append)
     assert resumed == [173]
@@ -101,13 +106,7 @@ def test_a_course_that_is_solved_first_ends_there(racing, tmp_path):
 @pytest.mark.parametrize("stop", [100, 150])
 def test_so_it_does_when_the_others_are_stopped_and_continued(racing, tmp_path, stop):
     items, alone = racing
-    now = [0]
-
-    def on_step(step):
-        now[0] = step
-
-    with pytest.raises(Stopped):
-        train_together(items, tmp_path, on_step=on_step, should_stop=lambda: now[0] == stop)
+    stop_at(stop, items, tmp_path)
     # Meanwhile somebody trains one of them by itself: the group is found nevertheless.
     solved = min(range(3), key=lambda i: alone[i].metrics["steps"])
     train(items[solved], tmp_path)
@@ -123,13 +122,7 @@ def test_so_it_does_when_the_others_are_stopped_and_continued(racing, tmp_path, 
 def test_a_damaged_journal_of_a_group_is_restored(racing, tmp_path, caplog):
     """One of them is done by then."""
     items, alone = racing
-    now = [0]
-
-    def on_step(step):
-        now[0] = step
-
-    with pytest.raises(Stopped):
-        train_together(items, tmp_path, on_step=on_step, should_stop=lambda: now[0] == 150)
+    stop_at(150, items, tmp_path)
     (left,) = list_unfinished(tmp_path)
     (left.path / "progress.jsonl").write_bytes(b'{"epoch": 1}\n')
     assert left.rows() == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +11,7 @@ from tyro.conf import Positional
 
 from narl.commands.arguments import RunsFolder, Switch, as_typed, parse, value
 from narl.errors import Failure, InputError
+from narl.files import check_folder
 
 if TYPE_CHECKING:
     from narl.deep.agent import Agent
@@ -152,13 +152,7 @@ def check_video(path: Path) -> None:
     rendering.check_video(path)
     if path.is_dir():
         raise InputError(f"video: {path} is a folder; give a file, such as video.mp4")
-    parent = path.absolute().parent
-    while not parent.exists() and parent != parent.parent:
-        parent = parent.parent
-    if not parent.is_dir():
-        raise InputError(f"video: {parent} is not a folder; choose another place than {path}")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise InputError(f"video: {parent} is not writable; choose another place than {path}")
+    check_folder("video", path.absolute().parent, f"choose another place than {path}")
 
 
 def check_pictures(agent: Agent) -> None:
