@@ -74,6 +74,7 @@ def test_learns_the_rule_from_few_terminal_rows():
     assert answer[outside].mean() > 0.9
 
 
+@pytest.mark.slow
 def test_offset_is_half_the_log_odds_of_the_data():
     num_terminal = walk(1, NUM_ROWS)[:, -1].sum()
     expected = 0.5 * np.log(num_terminal / (NUM_ROWS - num_terminal))

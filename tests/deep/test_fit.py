@@ -231,6 +231,7 @@ def test_every_member_keeps_its_best_epoch_and_the_training_stops():
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("patience", [0, 2, 5])
 def test_training_stops_after_more_idle_epochs_than_patience(patience):
     """Without learning only the first epoch, from nothing, counts as better."""

@@ -437,6 +437,7 @@ def test_chunks_do_not_matter(eight, chunk, monkeypatch):
     assert_same(eight, trace)
 
 
+@pytest.mark.slow
 def test_fewer_episodes_are_the_beginning_of_more(eight, monkeypatch):
     monkeypatch.setattr(RUN, "CHUNK", 5)
     short = run(DREAMER, riverswim(), 10, range(8))
