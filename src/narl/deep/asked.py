@@ -1,8 +1,10 @@
-"""What an agent is asked for, checked: seeds, steps, episodes."""
+"""What an agent is asked for, checked: seeds, steps, episodes, functions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -63,3 +65,14 @@ def check_episodes(num_episodes: int) -> int:
     if num_episodes < 1:
         raise InputError(f"episodes: {num_episodes} is too small; the nearest valid value is 1")
     return int(num_episodes)
+
+
+def misfit(function: Callable[..., Any], *args: Any, **kwargs: Any) -> TypeError | None:
+    """Why it cannot be called with these; None where it can, or does not tell (built-in ones)."""
+    try:
+        inspect.signature(function).bind(*args, **kwargs)
+    except TypeError as error:
+        return error
+    except ValueError:
+        return None
+    return None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from narl.deep.asked import misfit
 from narl.errors import InputError
 
 Callback = Callable[[dict[str, Any]], Any]
@@ -42,13 +42,10 @@ def _check(callback: Any) -> None:
             f"callback: {type(callback).__name__} given; it must be a function that takes the row "
             "of an epoch, or a list of such functions"
         )
-    try:
-        inspect.signature(callback).bind({})
-    except TypeError as error:
+    error = misfit(callback, {})
+    if error is not None:
         name = getattr(callback, "__name__", type(callback).__name__)
         raise InputError(
             f"callback: {name} cannot be called with the row of an epoch ({error}); such as "
             "lambda row: print(row['eval_return'])"
         ) from error
-    except ValueError:
-        pass  # built-in functions do not tell their arguments

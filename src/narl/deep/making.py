@@ -2,13 +2,13 @@
 
 import contextlib
 import importlib
-import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 import gymnasium
 
+from narl.deep.asked import misfit
 from narl.deep.faults import first_line
 from narl.errors import InputError, nearest
 
@@ -58,18 +58,14 @@ def make_own(make: MakeEnv, kwargs: Mapping[str, Any]) -> gymnasium.Env:
             f"env: {type(make).__name__} is neither an id nor a function that makes an "
             "environment; give for example 'Hopper-v5' or lambda: MyEnv()"
         )
-    try:
-        inspect.signature(make).bind(**kwargs)
-    except TypeError as error:
-        _refuse(kwargs, error)
-    except ValueError:
-        pass  # built-in functions do not tell their arguments
+    problem = misfit(make, **kwargs)
+    if problem is not None:
+        _refuse(kwargs, problem)
     try:
         made = make(**kwargs)
     except TypeError as error:
-        if any(
-            name in str(error) for name in kwargs
-        ):  # it hands them on to what does not take them
+        # It may hand them on to what does not take them.
+        if any(name in str(error) for name in kwargs):
             _refuse(kwargs, error)
         raise
     if not isinstance(made, gymnasium.Env):
