@@ -143,6 +143,30 @@ def test_vmapped_lanes_agree_with_separate_ones():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("runner", [CoreLanes, VmapLanes])
+def test_lanes_that_are_retired_change_nothing_for_the_others(runner):
+    whole = train(THREE, runner)
+    training = Training(SETTINGS, THREE, make_env=Drift, runner=runner)
+    rows = []
+    while not training.is_over:
+        row = training.advance()
+        if row is not None:
+            rows.append(row)
+            if len(rows) in (1, 2):
+                training.retire(slice(len(rows) - 1, len(rows)))
+    last = training.export()
+    assert_same(lane(last, 2), lane(whole.learners, 2))
+    for row, expected in zip(rows, whole.rows, strict=True):
+        assert row["eval_return"][2] == expected["eval_return"][2]
+        assert row.get("model_epochs", [0] * 3)[2] == expected.get("model_epochs", [0] * 3)[2]
+    if runner is VmapLanes:  # they do what the last one does, and take no longer
+        assert_same(lane(last, 0), lane(last, 2))
+        assert rows[-1]["model_epochs"] == [rows[-1]["model_epochs"][2]] * 3
+    assert training.envs[0].num_steps < training.envs[1].num_steps < training.envs[2].num_steps
+    training.close()
+
+
+@pytest.mark.slow
 def test_lanes_that_select_alike_compute_what_mixed_lanes_do():
     alike = train((THREE[0], THREE[2]), VmapLanes)
     mixed = train(THREE, VmapLanes)
@@ -205,6 +229,39 @@ def test_lifting_gives_every_lane_its_own_arguments(runner):
     assert arrays.tolist() == [[21.0] * 2, [42.0] * 2, [63.0] * 2]
     assert lanes.num_traces == 1
     assert lanes.compile_seconds > 0.0
+    lanes.close()
+
+
+def count(state, own, shared):
+    return state + own * shared, (own, state)
+
+
+@pytest.mark.parametrize("runner", [CoreLanes, VmapLanes])
+def test_lanes_that_rest_leave_the_others_as_they_were(runner):
+    lanes = runner(4)
+    state = lanes.start(lambda seed: seed, np.array([1.0, 2.0, 3.0, 4.0], np.float32))
+    own = np.array([10.0, 20.0, np.nan, 40.0], np.float32)
+    program = lanes.lift(count)
+    state, _ = program(state, own, np.float32(1.0))
+    state = lanes.rest(state, {0, 2})
+    for _ in range(2):
+        state, (given, before) = program(state, own, np.float32(1.0))
+    assert np.asarray(given)[[1, 3]].tolist() == [20.0, 40.0]
+    assert np.asarray(before)[[1, 3]].tolist() == [42.0, 84.0]
+    assert lanes.export(state)[[1, 3]].tolist() == [62.0, 124.0]
+    # A third joins them; what they were given before counts no more.
+    state = lanes.rest(state, {0, 1, 2})
+    state, (given, _) = program(state, own, np.float32(1.0))
+    assert np.asarray(given)[3] == 40.0
+    assert lanes.export(state)[3] == 164.0
+    assert lanes.num_traces == 1
+    if runner is VmapLanes:  # all of them do what the last one does
+        assert lanes.export(state).tolist() == [164.0] * 4
+    else:  # all but the last stay where they were
+        assert lanes.export(state).tolist() == [11.0, 62.0, pytest.approx(np.nan, nan_ok=True), 164]
+    # When nobody is left to go on, nothing is said about anybody, but nothing breaks.
+    state = lanes.rest(state, {0, 1, 2, 3})
+    program(state, own, np.float32(1.0))
     lanes.close()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -56,6 +56,12 @@ class Lanes(Protocol):
     def restore(self, arrays: Any) -> Any:
         """A state from what `export` gave."""
 
+    def rest(self, state: Any, lanes: Collection[int]) -> Any:
+        """The state to go on with when these lanes, and no others, only fill their places.
+
+        What becomes of them is nobody's concern; they cost as little as the others allow.
+        """
+
     def close(self) -> None:
         """Gives back threads."""
 
@@ -100,19 +106,36 @@ class VmapLanes(_Runner):
 
     batched = True
 
+    def __init__(self, num_lanes: int) -> None:
+        super().__init__(num_lanes)
+        self.places = np.arange(num_lanes)
+        """Whose argument every lane is given: its own, or that of the lane that it repeats."""
+        self._repeat = jax.jit(_repeat, donate_argnums=0)
+
     def start(self, init: Callable[..., Any], *per_lane: Any) -> Any:
         return jax.jit(jax.vmap(init))(*per_lane)
 
     def lift(self, program: Program) -> Lifted:
         batched = jax.vmap(self._counted(program), in_axes=(0, 0, None))
         options = _command_buffers()
-        return _Compiled(self, jax.jit(batched, donate_argnums=0, compiler_options=options))
+        jitted = jax.jit(batched, donate_argnums=0, compiler_options=options)
+        return _Batched(self, jitted)
 
     def export(self, state: Any, part: Part = lambda state: state) -> Any:
         return jax.tree.map(np.asarray, part(state))
 
     def restore(self, arrays: Any) -> Any:
         return jax.tree.map(jnp.array, arrays)
+
+    def rest(self, state: Any, lanes: Collection[int]) -> Any:
+        # A loop of all lanes ends with the last of them, and one that is fed nothing sensible may
+        # train its model on and on. So they repeat what another lane does.
+        active = [i for i in range(self.num_lanes) if i not in lanes]
+        if not active or not lanes:
+            return state
+        resting = np.isin(np.arange(self.num_lanes), list(lanes))
+        self.places = np.where(resting, active[0], np.arange(self.num_lanes))
+        return self._repeat(state, resting, active[0])
 
 
 class CoreLanes(_Runner):
@@ -124,6 +147,7 @@ class CoreLanes(_Runner):
         super().__init__(num_lanes)
         self._num_threads = min(num_lanes, num_threads or num_cores())
         self._threads = ThreadPoolExecutor(self._num_threads, thread_name_prefix="narl-lane")
+        self._active = list(range(num_lanes))
 
     def start(self, init: Callable[..., Any], *per_lane: Any) -> Any:
         program = jax.jit(init)
@@ -139,9 +163,13 @@ class CoreLanes(_Runner):
         jitted = jax.jit(self._counted(program), donate_argnums=0, compiler_options=options)
         return _OnCores(self, _Compiled(self, jitted))
 
-    def run(self, one: Callable[[int], tuple[Any, Any]]) -> tuple[Any, Any]:
-        """``one`` for every lane, a thread per core."""
-        states, results = zip(*self._threads.map(one, self._range), strict=True)
+    def run(self, state: Sequence[Any], one: Callable[[int], tuple[Any, Any]]) -> tuple[Any, Any]:
+        """``one`` for every lane that does not rest, a thread per core."""
+        made = dict(zip(self._active, self._threads.map(one, self._active), strict=True))
+        _, any_result = made[self._active[0]]
+        states, results = zip(
+            *(made.get(i, (state[i], any_result)) for i in self._range), strict=True
+        )
         return states, jax.tree.map(lambda *xs: np.stack(xs), *results)
 
     def export(self, state: Sequence[Any], part: Part = lambda state: state) -> Any:
@@ -149,6 +177,10 @@ class CoreLanes(_Runner):
 
     def restore(self, arrays: Any) -> Any:
         return tuple(jax.tree.map(jnp.array, _of_lane(i, arrays)) for i in self._range)
+
+    def rest(self, state: Any, lanes: Collection[int]) -> Any:
+        self._active = [i for i in self._range if i not in lanes] or list(self._range)
+        return state
 
     def close(self) -> None:
         super().close()
@@ -189,6 +221,26 @@ class _Compiled:
         return self.ready(state, own, shared)(state, own, shared)
 
 
+class _Batched(_Compiled):
+    """One program for all lanes; those that rest are given what the lane has that they repeat."""
+
+    def __init__(self, lanes: VmapLanes, jitted: Any) -> None:
+        super().__init__(lanes, jitted)
+        self._batch = lanes
+
+    def __call__(self, state: Any, own: Any, shared: Any) -> tuple[Any, Any]:
+        return super().__call__(state, _of_lane(self._batch.places, own), shared)
+
+
+def _repeat(state: Any, resting: Any, other: Any) -> Any:
+    """Makes lanes equal to another one."""
+
+    def one(x: jax.Array) -> jax.Array:
+        return jnp.where(resting.reshape(-1, *(1,) * (x.ndim - 1)), x[other], x)
+
+    return jax.tree.map(one, state)
+
+
 class _OnCores:
     """One program, called once per lane."""
 
@@ -208,7 +260,7 @@ class _OnCores:
             new, result = program(state[i], _of_lane(i, own), shared)
             return new, jax.tree.map(np.asarray, result)
 
-        return self._lanes.run(one)
+        return self._lanes.run(state, one)
 
 
 @functools.cache
@@ -248,6 +300,6 @@ def _shape(x: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(np.shape(x), x.dtype)
 
 
-def _of_lane(i: int, arrays: Any) -> Any:
-    """One lane of arrays with a leading axis."""
+def _of_lane(i: int | np.ndarray, arrays: Any) -> Any:
+    """One lane of arrays with a leading axis, or several."""
     return jax.tree.map(lambda x: x[i], arrays)

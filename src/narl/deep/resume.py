@@ -208,7 +208,7 @@ def _gather(
 
 def put_back(
     num_added: Int[np.ndarray, " N"],
-    newest: Sequence[Float[np.ndarray, "K W"]],
+    newest: Sequence[Float[np.ndarray, "_ W"]],
     shape: tuple[int, int],
 ) -> Float[np.ndarray, "N C W"]:
     """Rings of a shape with those rows where they were; what does not count is 0."""

@@ -68,7 +68,7 @@ class Training:
             self._judged: Any = None
             """Judgement and sums of the last epoch."""
             self.retired: set[int] = set()
-            """Lanes of which nobody wants to know any more; they learn on, unobserved."""
+            """Lanes of which nobody wants to know any more."""
             self.books = new_books(len(self.specs))
             self.state = self._begin()
             self._prepare()
@@ -98,6 +98,7 @@ class Training:
     def retire(self, lanes: slice) -> None:
         """These lanes step in no environment any more, are not evaluated, and stop nobody."""
         self.retired |= set(range(len(self.specs))[lanes])
+        self.state = self.runner.rest(self.state, self.retired)
 
     @property
     def state(self) -> Any:
@@ -228,8 +229,7 @@ class Training:
 
     def _step_envs(self) -> Float[np.ndarray, "N O"]:
         """What the environments answer: next_obs, reward, terminated, where to act next."""
-        begin = time.perf_counter()
-        books = self.books
+        books, begin = self.books, time.perf_counter()
         rows = np.zeros((len(self.specs), 2 * self.programs.obs_dim + 2), np.float32)
         for i, env in enumerate(self.envs):
             if i in self.retired:
