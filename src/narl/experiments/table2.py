@@ -12,7 +12,7 @@ from narl.experiments.experiment import Experiment, Result, Scale
 from narl.experiments.fig3a import ENV, TINY
 from narl.experiments.journals import fewer, listed, steps_to_solve
 from narl.experiments.outcome import Chart, Claim, Outcome, Series, Table, Verdict
-from narl.experiments.parts import worst
+from narl.experiments.parts import spread, worst
 from narl.paper import implements
 
 if TYPE_CHECKING:
@@ -144,8 +144,11 @@ def _claims(steps: Steps) -> list[Claim]:
             "Fewer members solve it in fewer steps (M = 3 against 10, with every radius).",
             where,
             worst(few),
-            "; ".join(
-                f"ε = {radius_name(r)}: {verdict}" for r, verdict in zip(RADII, few, strict=True)
+            "steps to solve, median and quartiles, M = 3 against 10: "
+            + "; ".join(
+                f"ε = {radius_name(r)}: {spread(steps[3, r])} against {spread(steps[10, r])}, "
+                f"{verdict}"
+                for r, verdict in zip(RADII, few, strict=True)
             ),
         ),
         Claim(
