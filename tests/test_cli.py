@@ -468,7 +468,7 @@ WRONG = {
     "report --also file": "--also: file is not a folder",
     "report --also": "--also: its value is missing",
     "report --out report.pdf": "--out: report.pdf is no .html file; such as report.html",
-    "report more": "more: one argument too many",
+    "report more": "run: 'more' is not there; runs holds no runs",
     "runs lst": "lst: unknown action; did you mean 'list'?",
     "runs --jsn": "--jsn: unknown option; did you mean --json?",
     "runs show": "RUN: missing",

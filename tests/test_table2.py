@@ -15,9 +15,9 @@ def made_up(solved):
     results = {}
     for key in KEYS:
         label = table2.name(*key)
-        kept = store.Run(
-            path=None, id=label, config={}, metrics={"solved_step": solved[key]}, environment={}
-        )
+        returns = [1000.0 if step is not None else 12.4 for step in solved[key]]
+        metrics = {"solved_step": solved[key], "final_return": returns, "steps": 10_000}
+        kept = store.Run(path=None, id=label, config={}, metrics=metrics, environment={})
         results[label] = Result(cells[label], kept)
     return results
 
@@ -44,10 +44,13 @@ def test_nine_configurations_differ_in_members_and_radius_only(scale):
 def test_the_table_has_means_deviations_and_the_papers_figures():
     solved = dict(PAPER)
     solved[10, None] = [3000, None, 5000, None]
-    (table,) = table2.analyse("paper", made_up(solved)).tables
+    outcome = table2.analyse("paper", made_up(solved))
+    (table,) = outcome.tables
     rows = {(row[0], row[1]): row[2:] for row in table.rows}
     assert rows[3, "0.1"] == [4, 4, 1750.0, pytest.approx(176.78, abs=0.01), 1750.0, 1850, 166]
     assert rows[10, "none"] == [4, 2, 4000.0, 1000.0, None, 5850, 2037]
+    (note,) = outcome.notes
+    assert note == "M = 10, ε = none went on for all 10000 steps and ended with 1000, 12, 1000, 12."
 
 
 def test_the_papers_own_order_is_recognised():

@@ -41,7 +41,8 @@ rivals, exact regret and what it is made of.
   narl reproduce ID...     an experiment of the paper, with its claims:
                            fig1a fig1b fig1c table1 ablation fig3a table2,
                            or all
-  narl report              charts, tables and claims in one offline HTML file
+  narl report [RUN...]     charts, tables and claims in one offline HTML file,
+                           or the trainings that are named
   narl runs                the runs that are kept: list, show, remove
   narl paper               which code implements which equation
   narl doctor              versions, device, MuJoCo, rendering, disk

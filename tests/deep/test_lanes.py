@@ -142,11 +142,15 @@ def test_vmapped_lanes_agree_with_separate_ones():
     assert separate.tally.calls.tolist() == [2.0] * 3
 
 
+UNEVEN = tiny_settings(model_depth=1, patience=1, most_model_epochs=50, model_learning_rate=0.03)
+"""Models of different lanes are trained for longer and for shorter."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("runner", [CoreLanes, VmapLanes])
 def test_lanes_that_are_retired_change_nothing_for_the_others(runner):
-    whole = train(THREE, runner)
-    training = Training(SETTINGS, THREE, make_env=Drift, runner=runner)
+    whole = train(THREE, runner, UNEVEN)
+    training = Training(UNEVEN, THREE, make_env=Drift, runner=runner)
     rows = []
     while not training.is_over:
         row = training.advance()
@@ -159,6 +163,7 @@ def test_lanes_that_are_retired_change_nothing_for_the_others(runner):
     for row, expected in zip(rows, whole.rows, strict=True):
         assert row["eval_return"][2] == expected["eval_return"][2]
         assert row.get("model_epochs", [0] * 3)[2] == expected.get("model_epochs", [0] * 3)[2]
+    assert len(set(whole.rows[-1]["model_epochs"])) == 3
     if runner is VmapLanes:  # they do what the last one does, and take no longer
         assert_same(lane(last, 0), lane(last, 2))
         assert rows[-1]["model_epochs"] == [rows[-1]["model_epochs"][2]] * 3
@@ -259,9 +264,20 @@ def test_lanes_that_rest_leave_the_others_as_they_were(runner):
         assert lanes.export(state).tolist() == [164.0] * 4
     else:  # all but the last stay where they were
         assert lanes.export(state).tolist() == [11.0, 62.0, pytest.approx(np.nan, nan_ok=True), 164]
-    # When nobody is left to go on, nothing is said about anybody, but nothing breaks.
-    state = lanes.rest(state, {0, 1, 2, 3})
-    program(state, own, np.float32(1.0))
+    # When nobody is left to go on, or nobody rests any more, all are given their own again.
+    for resting in ({0, 1, 2, 3}, set()):
+        state = lanes.rest(state, resting)
+        state, (given, _) = program(state, own, np.float32(1.0))
+        assert np.asarray(given)[[0, 1, 3]].tolist() == [10.0, 20.0, 40.0]
+    lanes.close()
+
+
+def test_lanes_that_rest_need_no_second_copy_of_everything():
+    lanes = VmapLanes(8)
+    state = lanes.start(lambda seed: jnp.full(100_000, seed), np.arange(8, dtype=np.float32))
+    shapes = jax.ShapeDtypeStruct(state.shape, state.dtype), np.zeros(8, bool), 0
+    needed = lanes._repeat.lower(*shapes).compile().memory_analysis().temp_size_in_bytes
+    assert needed < 0.5 * state.nbytes
     lanes.close()
 
 

@@ -1,5 +1,7 @@
 """Evaluations by threads or by one alone: whichever is quicker, with the same episodes."""
 
+import threading
+
 import numpy as np
 import pytest
 from probes import Drift
@@ -16,8 +18,8 @@ def follow(pace, cost, num, steps=TELLING):
     """What is chosen, time after time, where a step costs so much."""
     chosen = []
     for _ in range(num):
-        chosen.append(pace.choose())
-        pace.note(chosen[-1], steps, cost[chosen[-1]] * steps)
+        chosen.append(pace.shared)
+        pace.note(steps, cost[pace.shared] * steps)
     return chosen
 
 
@@ -34,25 +36,47 @@ def test_the_slower_one_is_tried_again_and_may_have_become_the_quicker():
     follow(pace, SHARED_IS_SLOW, RETRY)
     assert follow(pace, SHARED_IS_SLOW, 3) == [True, False, False]
     follow(pace, SHARED_IS_SLOW, RETRY - 3)
-    assert follow(pace, {True: 0.5, False: 1.0}, 3) == [True, True, True]
+    assert follow(pace, {True: -0.5, False: 1.0}, 3) == [True, True, True]
+
+
+def test_one_slow_moment_does_not_decide():
+    pace = Pace()
+    follow(pace, SHARED_IS_SLOW, 10)
+    pace.note(TELLING, 2.5 * TELLING)  # the quicker one, disturbed: (1 + 2.5) / 2 < 2
+    assert not pace.shared
 
 
 def test_a_short_evaluation_says_nothing():
     pace = Pace()
-    first = pace.choose()
+    first = pace.shared
     follow(pace, SHARED_IS_SLOW, 10, steps=TELLING - 1)
-    assert pace.choose() == first
+    assert pace.shared == first
+
+
+class Watched(Drift):
+    """Remembers who steps it."""
+
+    threads: set
+
+    def step(self, action):
+        self.threads.add(threading.get_ident())
+        return super().step(action)
 
 
 def test_the_episodes_do_not_depend_on_it(monkeypatch):
     monkeypatch.setattr(examination, "num_cores", lambda: 2)
+    monkeypatch.setattr(examination, "TELLING", 1)
+    monkeypatch.setattr(Watched, "threads", set(), raising=False)
     lanes = (LaneSpec(3, "sac", None), LaneSpec(4, "sac", None))
-    training = Training(tiny_settings(algo="sac"), lanes, make_env=Drift)
+    training = Training(tiny_settings(algo="sac"), lanes, make_env=Watched)
     actors = training.runner.export(training.state, lambda learner: learner.sac.actor)
-    found = []
-    for shared in (True, False):
-        monkeypatch.setattr(Pace, "choose", lambda self, shared=shared: shared)
+    found, mine = [], threading.get_ident()
+    # By threads at first, then by this one alone: an evaluation is what it learns from.
+    for by_me in (False, True):
+        Watched.threads.clear()
         found.append(training._examiner.examine(actors, training.books)[0])
+        assert (Watched.threads == {mine}) == by_me
+        assert (mine in Watched.threads) == by_me
     training.close()
     assert found[0] == found[1]
     assert len(found[0]) == 2

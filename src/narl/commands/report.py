@@ -1,4 +1,4 @@
-"""`narl report`: the outcomes of the experiments in one offline HTML file."""
+"""`narl report`: the outcomes of the experiments, or trainings, in one offline HTML file."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from narl.commands.arguments import Switch, parse, value
+from tyro.conf import Positional
+
+from narl.commands.arguments import RunsFolder, Switch, parse, value
 from narl.errors import InputError
 
 if TYPE_CHECKING:
     from narl.experiments.outcome import Outcome
 
 EXAMPLE = "narl report --out report.html"
+TRAININGS = "narl report train-narl-hopper-v5 --out report.html"
 SCALES = ("paper", "small", "smoke")
 """From the largest: of an experiment that was run at several, the first of these is shown."""
 
@@ -22,9 +25,14 @@ SCALES = ("paper", "small", "smoke")
 class Report:
     """Write charts, tables and claims as one HTML file, and every chart as PNG and PDF.
 
-    It shows what `narl reproduce` has left in the folder of the results.
+    - Without RUN it shows the experiments: what `narl reproduce` has left in the
+      folder of the results.
+    - With RUN it shows trainings of `narl train`, unfinished ones too. Those of one
+      environment share their charts.
     """
 
+    run: Annotated[Positional[tuple[str, ...]], value("[RUN ...]")] = ()
+    """trainings: ids, beginnings of ids, or folders"""
     out: Annotated[Path, value("FILE.html", "(default: report.html)")] = Path("report.html")
     """the file to write; the pictures go beside it"""
     results: Annotated[Path, value("DIR", "(default: results)")] = Path("results")
@@ -36,6 +44,8 @@ class Report:
         value("smoke|small|paper", "(default: the largest there is)"),
     ] = None
     """show the outcomes of this scale alone"""
+    runs: RunsFolder = None
+    """folder of the runs, where RUN is looked for"""
     json: Switch = False
     """one JSON object on stdout, everything else on stderr"""
 
@@ -51,21 +61,50 @@ def main(arguments: Sequence[str]) -> int:
     from narl.commands.screen import print_json, stdout
 
     check_folder("--out", config.out.parent)
-    outcomes = gather(config.results, config.also, config.scale)
+    outcomes = _trainings(config) if config.run else _experiments(config)
     from narl.report import write_report
 
     config.out.parent.mkdir(parents=True, exist_ok=True)
     written = interruptible(lambda: write_report(outcomes, config.out))
-    shown = [{"id": outcome.id, "scale": outcome.scale} for outcome in outcomes]
+    shown = [{"id": outcome.id, "scale": outcome.scale or None} for outcome in outcomes]
     if config.json:
         files = [str(path) for path in written]
         print_json({"report": str(config.out), "outcomes": shown, "files": files})
         return 0
-    listed = ", ".join(f"{outcome.id} ({outcome.scale})" for outcome in outcomes)
+    listed = ", ".join(
+        f"{outcome.id} ({outcome.scale})" if outcome.scale else outcome.title
+        for outcome in outcomes
+    )
     console = stdout()
     console.print(f"{listed}: {len(written)} files", soft_wrap=True)
     console.print(f"open {config.out}", soft_wrap=True)
     return 0
+
+
+def _experiments(config: Report) -> list[Outcome]:
+    if config.runs is not None:
+        raise InputError(f"--runs: it is for trainings; name some, such as `{TRAININGS}`")
+    return gather(config.results, config.also, config.scale)
+
+
+def _trainings(config: Report) -> list[Outcome]:
+    """The trainings that are named, by environment."""
+    given = {
+        "--results": config.results != Report.results,
+        "--also": config.also is not None,
+        "--scale": config.scale is not None,
+    }
+    for name in (name for name, is_given in given.items() if is_given):
+        raise InputError(f"{name}: it is for experiments, not for trainings; leave it out, or RUN")
+    from narl.commands.trainings import told
+    from narl.deep.unfinished import locate
+    from narl.experiments.trainings import outcomes_of
+    from narl.store import default_root
+
+    root = default_root() if config.runs is None else config.runs
+    found = [locate(root, run) for run in config.run]
+    once = {run.path.resolve(): run for run in found}
+    return outcomes_of([told(run) for run in once.values()])
 
 
 def gather(folder: Path, also: Path | None, scale: str | None) -> list[Outcome]:

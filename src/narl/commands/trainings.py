@@ -1,20 +1,24 @@
-"""Trainings, finished or not, as `narl runs` shows them."""
+"""Trainings, finished or not, as `narl runs` and `narl report` show them."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from narl.commands.bar import mean_return
+from narl.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from narl.deep.plan import Course
     from narl.deep.unfinished import Unfinished
+    from narl.experiments.trainings import Told
     from narl.store import Run
 
 
-def is_training(run: Run) -> bool:
+def is_training(run: Run | Unfinished) -> bool:
     """Whether `narl train` made it."""
     return run.config.get("experiment") == "train"
 
@@ -130,6 +134,63 @@ def settings_that_differ(lines: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _compact(setting: Any) -> str:
-    if isinstance(setting, list):
+    if isinstance(setting, list | tuple):
         return ",".join(map(str, setting))
     return "none" if setting is None else str(setting)
+
+
+def told(run: Run | Unfinished) -> Told:
+    """What a report shows of a training."""
+    from narl.deep.journal import NAME, as_rows
+    from narl.deep.plan import course_from
+    from narl.deep.unfinished import Unfinished
+    from narl.experiments.trainings import Told
+
+    name = run.path.name
+    if not run.config:
+        raise InputError(f"run: {name}: {run.problems[0]}; remove it (`narl runs remove {name}`)")
+    if not is_training(run):
+        raise InputError(f"run: {name} is no training; `narl runs show {name}` shows it")
+    if "courses" in run.config:
+        raise InputError(
+            f"run: {name} is {len(run.config['courses'])} trainings together; each can be shown "
+            "when all are finished (the command that began them continues them)"
+        )
+    course = course_from(run.config)
+    rows = run.rows() if isinstance(run, Unfinished) else as_rows(run.extra(NAME))
+    if not rows:
+        raise InputError(f"run: {name} has no finished epoch yet; wait for its first")
+    command = command_of(course)
+    if isinstance(run, Unfinished):
+        return Told(name, course, rows, command)
+    metrics = run.metrics
+    lanes = metrics.get("lanes", 0)
+    return Told(name, course, rows, command, metrics["seconds"], lanes, run.environment)
+
+
+def command_of(course: Course) -> str:
+    """What is typed to train it again: all that is not a default."""
+    from narl.deep.owners import owners_of
+    from narl.deep.settings import make_settings
+    from narl.experiments.trainings import seeds_as_typed
+
+    settings = course.settings
+    usual = make_settings(settings.env, settings.algo)
+    if settings.initial_steps != usual.initial_steps:
+        # Updates begin with the policy's steps, unless it is said otherwise.
+        usual = dataclasses.replace(usual, learn_after=settings.initial_steps)
+    typed = ["narl train", settings.env, f"--algo {settings.algo}"]
+    for name in (field.name for field in dataclasses.fields(settings)):
+        setting = getattr(settings, name)
+        if setting == getattr(usual, name) or settings.algo not in owners_of(name):
+            continue
+        option = name.replace("_", "-")
+        if isinstance(setting, bool):
+            typed.append(f"--{'' if setting else 'no-'}{option}")
+        else:
+            typed.append(f"--{option} {_compact(setting)}")
+    if course.seeds != (0,):
+        typed.append(f"--seeds {seeds_as_typed(course.seeds)}")
+    if course.until_solved:
+        typed.append("--until-solved")
+    return " ".join(typed)

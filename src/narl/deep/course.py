@@ -146,6 +146,11 @@ def train_together(
                     walk.stop()
             made = walk.finish(root, replace=anew)
         shutil.rmtree(part, ignore_errors=True)
+    # One that was done before the others, and damaged or lost since, is trained by itself.
+    if lost := [course for course in courses if course.id not in {*done, *made}]:
+        how = How(on_epoch=on_epoch, on_step=on_step, on_resume=on_resume, should_stop=should_stop)
+        how |= How(checkpoint_every=checkpoint_every, make_env=make_env, termination=termination)
+        made |= {run.id: run for run, _ in train_together(lost, root, **how)}
     return [(done[c.id], True) if c.id in done else (made[c.id], False) for c in courses]
 
 
@@ -197,15 +202,16 @@ class _Walk:
                 found.notes["versions"],
                 versions,
             )
-        reinstate(self.training, found.arrays, found.notes)
+        over = self._over(found.notes["books"]["solved_step"])
+        retired = {i for lanes in over.values() for i in range(lanes.start, lanes.stop)}
+        reinstate(self.training, found.arrays, found.notes, retired)
         self.before = {name: float(found.notes["seconds"][name]) for name in self.before}
         self._bring_back_journal(found)
-        for part, lanes in self._lanes:
-            staged = store.find(self.part / STAGED, part.config())
-            if staged is not None and staged.metrics["steps"] <= found.step:
-                self.training.retire(lanes)
-            elif staged is not None:  # it comes again
-                store.remove(self.part / STAGED, part.id)
+        for lanes in over.values():
+            self.training.retire(lanes)
+        for part in self.course.parts:
+            if part.id not in over and part.id in store.run_ids(self.part / STAGED):
+                store.remove(self.part / STAGED, part.id)  # it comes again
         on_resume(found.step)
 
     def _bring_back_journal(self, found: Checkpoint) -> None:
@@ -310,27 +316,34 @@ class _Walk:
             yield part, slice(begin, begin + len(part.seeds))
             begin += len(part.seeds)
 
+    def _over(self, solved_step: Sequence[int | None]) -> dict[str, slice]:
+        """Among several courses, the lanes of those that have solved their task, by id."""
+        if len(self.course.parts) == 1 or not self.course.until_solved:
+            return {}
+        return {part.id: lanes for part, lanes in self._lanes if None not in solved_step[lanes]}
+
     def _stage_solved(self) -> None:
         """Among several courses, one that is done now is kept as it is now; the others go on."""
-        if len(self.course.parts) == 1 or not self.course.until_solved:
-            return
         books = self.training.books
+        over = self._over(books.solved_step)
         for part, lanes in self._lanes:
-            solved = books.solved_step[lanes]
-            if None not in solved and books.step in solved:
+            if part.id in over and books.step in books.solved_step[lanes]:
                 self._keep(self.part / STAGED, part, lanes, replace=True)
                 self.training.retire(lanes)
 
     def finish(self, root: Path, replace: bool) -> dict[str, store.Run]:
-        """The run folders, by id."""
+        """The run folders, by id; without those that were done before and have been lost since."""
         self.checkpoints.wait()
         made = {}
+        over = self._over(self.training.books.solved_step)
         for part, lanes in self._lanes:
             staged = store.find(self.part / STAGED, part.config())
-            if staged is None:
-                made[part.id] = self._keep(root, part, lanes, replace)
-            else:
+            if staged is not None:
                 made[part.id] = store.adopt(staged, root, replace)
+            elif part.id not in over:
+                made[part.id] = self._keep(root, part, lanes, replace)
+            elif (run := store.find(root, part.config())) is not None:
+                made[part.id] = run  # a process that was killed here had come so far
         return made
 
     def _keep(self, root: Path, part: Course, lanes: slice, replace: bool) -> store.Run:

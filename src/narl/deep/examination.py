@@ -35,20 +35,24 @@ class Pace:
     """
 
     def __init__(self) -> None:
-        self._seconds = {False: 0.0, True: 0.0}
-        """Per step, the last time that it was tried; nothing is quicker than what never was."""
+        self.shared = True
+        self._seconds = {True: 0.0, False: 0.0}
+        """Per step; nothing is quicker than what was never tried."""
         self._num = 0
 
-    def choose(self) -> bool:
-        """What to do now; at times the other, as other work on the machine comes and goes."""
-        quicker = min(self._seconds, key=lambda shared: self._seconds[shared])
-        return quicker if self._num % RETRY else not quicker
+    def note(self, steps: int, seconds: float) -> None:
+        """How long an evaluation took; decides how the next one is done.
 
-    def note(self, shared: bool, steps: int, seconds: float) -> None:
-        """How long it took."""
-        if steps >= TELLING:
-            self._seconds[shared] = seconds / steps
-            self._num += 1
+        Other work on the machine comes and goes: half of the figure is the latest, and now and
+        then the slower way is tried again.
+        """
+        if steps < TELLING:
+            return
+        before, now = self._seconds[self.shared], seconds / steps
+        self._seconds[self.shared] = (before + now) / 2 if before else now
+        self._num += 1
+        quicker = min(self._seconds, key=lambda shared: self._seconds[shared])
+        self.shared = quicker if self._num % RETRY else not quicker
 
 
 class Examiner:
@@ -78,7 +82,10 @@ class Examiner:
         """
         episodes = self._settings.eval_episodes
         lanes = [i for i in range(len(self._specs)) if i not in retired]
-        found = dict(zip(lanes, self._episodes(actors, episodes, lanes, books.step), strict=True))
+        begin = time.perf_counter()
+        made = self._episodes(actors, episodes, lanes, books.step)
+        self._pace.note(sum(sum(one.lengths) for one in made), time.perf_counter() - begin)
+        found = dict(zip(lanes, made, strict=True))
         nothing = Evaluation([math.nan] * episodes, [0] * episodes, [False] * episodes)
         evaluations = [found.get(i, nothing) for i in range(len(self._specs))]
         returns = [float(np.mean(evaluation.returns)) for evaluation in evaluations]
@@ -91,17 +98,10 @@ class Examiner:
             return evaluate(actor, self._envs[i], num, self._seed(i, step), self._horizon)
 
         many = min(len(lanes), num_cores())
-        if many < 2:
+        if many < 2 or not self._pace.shared:
             return [one(i) for i in lanes]
-        shared, begin = self._pace.choose(), time.perf_counter()
-        if shared:
-            with ThreadPoolExecutor(many) as threads:
-                found = list(threads.map(one, lanes))
-        else:
-            found = [one(i) for i in lanes]
-        steps = sum(sum(evaluation.lengths) for evaluation in found)
-        self._pace.note(shared, steps, time.perf_counter() - begin)
-        return found
+        with ThreadPoolExecutor(many) as threads:
+            return list(threads.map(one, lanes))
 
     def _confirm(self, actors: Any, lanes: Sequence[int], books: Books) -> dict[str, Any]:
         """Ten episodes where the task has been solved, until their mean reaches the threshold.

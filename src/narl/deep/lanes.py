@@ -130,12 +130,14 @@ class VmapLanes(_Runner):
     def rest(self, state: Any, lanes: Collection[int]) -> Any:
         # A loop of all lanes ends with the last of them, and one that is fed nothing sensible may
         # train its model on and on. So they repeat what another lane does.
-        active = [i for i in range(self.num_lanes) if i not in lanes]
-        if not active or not lanes:
+        own = np.arange(self.num_lanes)
+        resting = np.isin(own, list(lanes))
+        if resting.all() or not resting.any():
+            self.places = own
             return state
-        resting = np.isin(np.arange(self.num_lanes), list(lanes))
-        self.places = np.where(resting, active[0], np.arange(self.num_lanes))
-        return self._repeat(state, resting, active[0])
+        other = int(np.flatnonzero(~resting)[0])
+        self.places = np.where(resting, other, own)
+        return self._repeat(state, resting, other)
 
 
 class CoreLanes(_Runner):
@@ -233,10 +235,15 @@ class _Batched(_Compiled):
 
 
 def _repeat(state: Any, resting: Any, other: Any) -> Any:
-    """Makes lanes equal to another one."""
+    """Makes lanes equal to another one; lane by lane, so that it needs room for one of them."""
 
     def one(x: jax.Array) -> jax.Array:
-        return jnp.where(resting.reshape(-1, *(1,) * (x.ndim - 1)), x[other], x)
+        source = x[other]
+
+        def put(i: Any, y: jax.Array) -> jax.Array:
+            return y.at[i].set(jnp.where(resting[i], source, y[i]))
+
+        return jax.lax.fori_loop(0, x.shape[0], put, x)
 
     return jax.tree.map(one, state)
 

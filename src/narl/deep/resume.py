@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -124,11 +124,15 @@ def _owned(array: np.ndarray) -> np.ndarray:
 
 
 def reinstate(
-    training: Training, arrays: Mapping[str, np.ndarray], notes: Mapping[str, Any]
+    training: Training,
+    arrays: Mapping[str, np.ndarray],
+    notes: Mapping[str, Any],
+    retired: Collection[int] = (),
 ) -> None:
     """Brings a fresh training to where `capture` was called.
 
     Where an environment cannot be brought there, its lane begins a new episode, with a warning.
+    Those of lanes that are to be ``retired`` are left alone.
     """
     kept = dict(notes["books"])
     reports = {name: _report(name, arrays) for name in kept.pop("reports")}
@@ -147,6 +151,8 @@ def reinstate(
     training.books.seconds = Books().seconds | training.books.seconds
     lost = []
     for i, (env, state) in enumerate(zip(training.envs, notes["envs"], strict=True)):
+        if i in retired:
+            continue
         mine = f"env.{i}."
         own = {k.removeprefix(mine): v for k, v in arrays.items() if k.startswith(mine)}
         if not env.restore({"json": state, "arrays": own}):

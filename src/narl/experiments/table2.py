@@ -161,12 +161,25 @@ def _claims(steps: Steps) -> list[Claim]:
     ]
 
 
+def _notes(results: Mapping[tuple[int, float | None], Result]) -> list[str]:
+    """Of configurations that were not solved by every seed, where they stood at the end."""
+    notes = []
+    for key, result in results.items():
+        metrics = result.run.metrics
+        if None in metrics["solved_step"]:
+            returns = ", ".join("-" if x is None else f"{x:.0f}" for x in metrics["final_return"])
+            steps = metrics["steps"]
+            notes.append(f"{name(*key)} went on for all {steps} steps and ended with {returns}.")
+    return notes
+
+
 @implements("table:2")
 def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
     """Steps to solve for each of the nine configurations, beside the paper's."""
     size = _SIZES[scale]
     keys = [(members, radius) for members in MEMBERS for radius in RADII]
-    steps = {key: steps_to_solve(results[name(*key)]) for key in keys}
+    of = {key: results[name(*key)] for key in keys}
+    steps = {key: steps_to_solve(result) for key, result in of.items()}
     whom = "one seed" if size.num_seeds == 1 else f"{size.num_seeds} seeds"
     return Outcome(
         id="table2",
@@ -179,6 +192,7 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
         charts=[_chart(steps)],
         tables=[_table(steps)],
         claims=_claims(steps),
+        notes=_notes(of),
     )
 
 

@@ -41,9 +41,9 @@ HINT = (
     "sorts a table."
 )
 
+BANDS = "Lines are medians over seeds and bands their quartiles unless a caption says otherwise. "
 FOOT = (
-    "Lines are medians over seeds and bands their quartiles unless a caption says otherwise. Of "
-    f"a line with more than {MOST_POINTS} points the page draws {MOST_POINTS}, the last among "
+    f"Of a line with more than {MOST_POINTS} points the page draws {MOST_POINTS}, the last among "
     "them. This file loads nothing from outside."
 )
 
@@ -54,13 +54,13 @@ def compose(outcomes: Sequence[Outcome]) -> str:
     common = _common([outcome.environment for outcome in outcomes])
     body = "\n".join(
         [
-            '<a class="skip" href="#claims">Skip to the claims</a>',
+            _skip(outcomes),
             _header(outcomes),
             "<main>",
-            _summary(outcomes),
+            *([_summary(outcomes)] if _reproduces(outcomes) else []),
             *(_experiment(outcome, style, common) for outcome in outcomes),
             "</main>",
-            f'<footer class="muted small"><p>{text(FOOT)}</p></footer>',
+            _footer(outcomes),
             '<div id="tip" role="status" hidden></div>',
         ]
     )
@@ -87,10 +87,50 @@ def chart_id(outcome: Outcome, chart: Chart) -> str:
 
 
 def _name(outcome: Outcome) -> str:
-    return f"{outcome.id} ({outcome.scale})"
+    return f"{outcome.id} ({outcome.scale})" if outcome.scale else outcome.title
+
+
+def _reproduces(outcomes: Sequence[Outcome]) -> bool:
+    """Whether experiments are shown; trainings have no scale and test no claims."""
+    return any(outcome.scale for outcome in outcomes)
+
+
+def _skip(outcomes: Sequence[Outcome]) -> str:
+    if _reproduces(outcomes):
+        return '<a class="skip" href="#claims">Skip to the claims</a>'
+    return f'<a class="skip" href="#{outcome_id(outcomes[0])}">Skip to the charts</a>'
 
 
 def _header(outcomes: Sequence[Outcome]) -> str:
+    body = _of_experiments(outcomes) if _reproduces(outcomes) else _of_trainings(outcomes)
+    return (
+        f"<header>\n{body}\n{facts(_anywhere(outcomes))}\n"
+        f'<p class="muted small hint">{text(HINT)}</p>\n'
+        "<noscript><p>The charts on this page need JavaScript. The same figures lie beside it as "
+        "PNG and PDF.</p></noscript>\n</header>"
+    )
+
+
+def _footer(outcomes: Sequence[Outcome]) -> str:
+    words = BANDS + FOOT if _reproduces(outcomes) else FOOT
+    return f'<footer class="muted small"><p>{text(words)}</p></footer>'
+
+
+def _of_trainings(outcomes: Sequence[Outcome]) -> str:
+    num_charts = sum(len(outcome.charts) for outcome in outcomes)
+    num_runs = sum(len(outcome.runs) for outcome in outcomes)
+    links = ", ".join(
+        f'<a href="#{outcome_id(outcome)}">{inline(outcome.title)}</a>' for outcome in outcomes
+    )
+    return (
+        '<p class="kicker">narl · report of trainings</p>\n'
+        f"<h1>{text(', '.join(outcome.title for outcome in outcomes))}</h1>\n"
+        f'<p class="lead">{_count(num_runs, "training")}, {_count(num_charts, "chart")}'
+        f"{f': {links}' if len(outcomes) > 1 else ''}</p>"
+    )
+
+
+def _of_experiments(outcomes: Sequence[Outcome]) -> str:
     rows = [
         f'<tr><th scope="row"><a href="#{outcome_id(outcome)}">{inline(outcome.title)}</a></th>'
         f"<td>{text(outcome.scale)}</td>"
@@ -107,15 +147,12 @@ def _header(outcomes: Sequence[Outcome]) -> str:
         f"{f' and {num_ours} of ours' if num_ours else ''} put to the test"
     )
     return (
-        '<header>\n<p class="kicker">narl · report of a reproduction</p>\n'
+        '<p class="kicker">narl · report of a reproduction</p>\n'
         f"<h1>{text(TITLE)}</h1>\n"
         f'<p class="lead">{counts}: {tally(claims)}</p>\n'
         '<div class="scroll"><table class="stack"><thead><tr><th scope="col">Experiment</th>'
         '<th scope="col">Scale</th><th scope="col">Made again by</th><th scope="col">Claims</th>'
-        f"</tr></thead>\n<tbody>{''.join(rows)}</tbody></table></div>\n{facts(_anywhere(outcomes))}\n"
-        f'<p class="muted small hint">{text(HINT)}</p>\n'
-        "<noscript><p>The charts on this page need JavaScript. The same figures lie beside it as "
-        "PNG and PDF.</p></noscript>\n</header>"
+        f"</tr></thead>\n<tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 
@@ -157,12 +194,11 @@ def _experiment(outcome: Outcome, style: Mapping[str, Look], common: Mapping[str
     own = {k: v for k, v in _shown(outcome.environment).items() if k not in common}
     notes = "".join(f"<li>{inline(note)}</li>" for note in outcome.notes)
     runs = "".join(f"<li><code>{text(run)}</code></li>" for run in outcome.runs)
+    scale = f' <span class="scale">{text(outcome.scale)} scale</span>' if outcome.scale else ""
     parts = [
         f'<section class="experiment" id="{id}" aria-labelledby="{id}-title">',
-        f'<h2 id="{id}-title">{inline(outcome.title)} '
-        f'<span class="scale">{text(outcome.scale)} scale</span></h2>',
-        prose(outcome.about),
-        f'<p><code class="command">{text(outcome.command)}</code></p>',
+        f'<h2 id="{id}-title">{inline(outcome.title)}{scale}</h2>',
+        *_introduction(outcome),
         facts(own),
         f'<div class="{grid}">{"".join(charts)}</div>' if charts else "",
         claim_list(outcome, id),
@@ -175,6 +211,18 @@ def _experiment(outcome: Outcome, style: Mapping[str, Look], common: Mapping[str
         "</section>",
     ]
     return "\n".join(part for part in parts if part)
+
+
+def _introduction(outcome: Outcome) -> list[str]:
+    """What was run and the command for it; of several trainings, each with its own."""
+    about = [part for part in re.split(r"\n\s*\n", outcome.about) if part.strip()]
+    commands = outcome.command.splitlines()
+    if len(about) != len(commands):
+        about, commands = [outcome.about], [outcome.command]
+    return [
+        f'{prose(words)}\n<p><code class="command">{text(command)}</code></p>'
+        for words, command in zip(about, commands, strict=True)
+    ]
 
 
 def _chart(chart: Chart, id: str, style: Mapping[str, Look]) -> str:
