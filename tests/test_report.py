@@ -533,3 +533,14 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     assert f"{tmp_path} is a folder" in refuse([small()], tmp_path)
     (tmp_path / "file").write_text("x", encoding="utf-8")
     assert "cannot be written" in refuse([small()], tmp_path / "file" / "r.html")
+
+
+def test_an_axis_of_few_whole_numbers_has_these_and_no_others() -> None:
+    def ticks(*x: float) -> set[str]:
+        chart = chart_of(Series("a", list(x), [1.0] * len(x)))
+        spec = json.dumps(drawing(chart, looks([chart]))["spec"])
+        return set(re.findall(r'"values": (\[[^]]*\])', spec))
+
+    assert ticks(1.0, 2.0, 3.0) == {"[1, 2, 3]"}
+    assert ticks(1.0, 2.5, 3.0) == set()
+    assert ticks(0.0, 1000.0, 2000.0) == set()

@@ -96,7 +96,8 @@ def test_for_people_a_row_per_seed_and_where_it_is_kept(call, tmp_path):  # noqa
     assert lines[0] == expected
     assert lines[1].split() == ["seed", "solved", "at", "step", "final", "return"]
     assert lines[2].split() == ["5", "100", f"{final:.1f}"]
-    assert lines[-1] == f"kept in {Path('kept') / run.id}"
+    path = Path("kept") / run.id
+    assert lines[-1] == f"kept in {path}; `narl report {path}` draws it"
     said = call(*given)
     assert "found, not trained again (--fresh trains it again)" in said.out
     assert said.out.startswith(expected)

@@ -207,7 +207,7 @@ def show(kept: Run, found: bool, again: str = "--fresh") -> None:
         spent = {name: part for name, part in seconds.items() if name != "total" and part >= 1}
         parts = ", ".join(f"{name} {duration(part)}" for name, part in spent.items())
         console.print(f"{duration(seconds['total'])}{f' ({parts})' if parts else ''}")
-    console.print(f"kept in {kept.path}", soft_wrap=True)
+    console.print(f"kept in {kept.path}; `narl report {kept.path}` draws it", soft_wrap=True)
 
 
 def refuse_other_runs(run: Run) -> None:

@@ -157,9 +157,9 @@ def _axis(axis: Axis, channel: str, values: Sequence[np.ndarray]) -> alt.Axis:
     label = f"{size} >= 1e6 ? {brief} : format({value}, ',~r')"
     if axis == "linear" or (axis == "symlog" and not symlog_ticks(flat)):
         whole = 1 if is_whole(flat) else alt.Undefined
-        if whole == 1 and len(flat) and np.ptp(flat) <= NUM_TICKS:  # few, such as members
-            first, last = int(flat.min()), int(flat.max())
-            return alt.Axis(grid=channel == "y", values=list(range(first, last + 1)))
+        if channel == "x" and whole == 1 and np.ptp(flat) <= NUM_TICKS:  # few, such as members
+            numbers = list(range(int(flat.min()), int(flat.max()) + 1))
+            return alt.Axis(grid=False, values=numbers, format="d")
         usual = f"{size} >= 1e6 ? {brief} : datum.label"
         return alt.Axis(
             grid=channel == "y", tickCount=NUM_TICKS, tickMinStep=whole, labelExpr=usual
