@@ -77,6 +77,7 @@ def test_the_command_gives_all_settings_again(env: str, algo: str) -> None:
     assert trained_by(command_of(of)).config() == of.config()
 
 
+@pytest.mark.slow
 def test_the_command_gives_each_setting_again_by_itself() -> None:
     for name, value in otherwise("narl", "Hopper-v5").items():
         of = plan("narl", env="Hopper-v5", **{name: value})

@@ -241,6 +241,7 @@ def test_training_stops_after_more_idle_epochs_than_patience(patience):
     assert_same(ensemble.weights, fresh().weights)
 
 
+@pytest.mark.slow
 def test_training_stops_after_the_most_epochs():
     _, report = run()
     assert report.epochs == SMALL.most_epochs < SMALL.patience
