@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
@@ -12,6 +11,7 @@ import numpy as np
 
 from narl import store
 from narl.deep.journal import NAME as JOURNAL
+from narl.deep.journal import as_rows
 from narl.experiments.outcome import Outcome
 from narl.tabular.study import Study, execute
 
@@ -38,7 +38,7 @@ class Result:
 
     def rows(self) -> list[dict[str, Any]]:
         """The journal of a training: what every epoch told, by name."""
-        return [dict(json.loads(line)) for line in self.run.extra(JOURNAL).splitlines()]
+        return as_rows(self.run.extra(JOURNAL))
 
 
 class Experiment(NamedTuple):

@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from narl.experiments.experiment import Experiment, Result, Scale
-from narl.experiments.journals import (
-    Rows,
-    around_mean,
-    by_accuracy,
-    curve,
-    fewer,
-    listed,
-    modelled,
-    steps_to_solve,
-)
-from narl.experiments.outcome import Chart, Claim, Outcome, Series, Table, Verdict
+from narl.experiments.journals import Rows, curve, fewer, listed, steps_to_solve
+from narl.experiments.members import fallback_chart, member_charts, promise_chart
+from narl.experiments.outcome import Chart, Claim, Outcome, Table, Verdict
 from narl.paper import implements
 
 if TYPE_CHECKING:
@@ -27,7 +19,11 @@ if TYPE_CHECKING:
 TITLE = "InvertedPendulum: NARL against MBPO"
 ENV = "InvertedPendulum-v4"
 NARL, MBPO = "NARL", "MBPO"
-INSIDE, OUTSIDE = "inside the model", "in the environment"
+WHO = (
+    " MBPO draws evenly among its elite members, the most accurate ones; NARL takes the best next "
+    "state within ε_M."
+)
+NEAREST = "; then the member closest to the mean is taken. MBPO has no radius"
 
 
 class _Size(NamedTuple):
@@ -87,68 +83,6 @@ def _returns(size: _Size, rows: Mapping[str, Rows]) -> Chart:
         reference_label="solved: 1000",
         caption=f"{_over(size.num_seeds)} The return of one deterministic episode after every "
         f"epoch; all environment steps count, the random ones too.{ends}",
-    )
-
-
-def _inside(size: _Size, label: str, rows: Rows) -> Chart:
-    return Chart(
-        f"fig3a-inside-{label.lower()}",
-        f"{label}: the return that the model promises",
-        "environment steps",
-        "return",
-        [
-            curve(INSIDE, modelled(rows), "model_return"),
-            curve(OUTSIDE, modelled(rows), "eval_return"),
-        ],
-        caption=f"{_over(size.num_seeds)} The deterministic policy from the same first states, "
-        "once by the ensemble with its selection and once for real; the distance is the deep "
-        "estimation error (the idea of the paper's Fig. 4).",
-    )
-
-
-def _members(size: _Size, rows: Mapping[str, Rows]) -> list[Chart]:
-    def series(name: str) -> list[Series]:
-        found = {label: by_accuracy(modelled(those), name) for label, those in rows.items()}
-        return [
-            around_mean(label, [float(k) for k in range(1, values.shape[1] + 1)], values)
-            for label, values in found.items()
-        ]
-
-    order = (
-        f"{_over(size.num_seeds)} Members are ranked anew in every epoch by their error on "
-        "held-out data, and epochs are averaged (the idea of the paper's Fig. 2)."
-    )
-    return [
-        Chart(
-            "fig3a-selected",
-            "How often each member is selected",
-            "member, from the least accurate",
-            "share of imagined steps",
-            series("selected"),
-            caption=f"{order} Whose next state is taken. MBPO draws evenly among its elite "
-            "members, the most accurate ones; NARL takes the best next state within ε_M.",
-        ),
-        Chart(
-            "fig3a-distance",
-            "Each member's distance from the mean",
-            "member, from the least accurate",
-            "‖ŝ′ − mean over members‖",
-            series("distance"),
-            caption=f"{order} Of the next states that the members propose, in the units of "
-            "the observation.",
-        ),
-    ]
-
-
-def _fallback(size: _Size, rows: Rows) -> Chart:
-    return Chart(
-        "fig3a-fallback",
-        "How often the radius excludes every member",
-        "environment steps",
-        "share of imagined steps",
-        [curve(NARL, modelled(rows), "fallback")],
-        caption=f"{_over(size.num_seeds)} For the reward or for the next state; then the member "
-        "closest to the mean is taken. MBPO has no radius.",
     )
 
 
@@ -219,6 +153,7 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
     size = _SIZES[scale]
     rows = {label: result.rows() for label, result in results.items()}
     whom = "one seed" if size.num_seeds == 1 else f"{size.num_seeds} seeds"
+    over = _over(size.num_seeds)
     settings = "far smaller settings than MBPO's" if scale == "smoke" else "MBPO's settings"
     return Outcome(
         id="fig3a",
@@ -230,9 +165,18 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
         f"the 5 best. All else is the same: {settings}, with 250 random steps at the beginning.",
         charts=[
             _returns(size, rows),
-            *(_inside(size, label, those) for label, those in rows.items()),
-            *_members(size, rows),
-            _fallback(size, rows[NARL]),
+            *(
+                promise_chart(
+                    f"fig3a-inside-{label.lower()}",
+                    f"{label}: the return that the model promises",
+                    those,
+                    over,
+                    " (the idea of the paper's Fig. 4)",
+                )
+                for label, those in rows.items()
+            ),
+            *member_charts("fig3a-", rows, over, " (the idea of the paper's Fig. 2)", WHO),
+            fallback_chart("fig3a-fallback", {NARL: rows[NARL]}, over, NEAREST),
         ],
         tables=[_table(results)],
         claims=_claims(results, size.steps),

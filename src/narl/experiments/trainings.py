@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from narl.experiments.experiment import ENVIRONMENT, OF_TRAININGS
-from narl.experiments.journals import Rows, around_mean, by_accuracy, curve, modelled
+from narl.experiments.journals import Rows, curve, modelled
+from narl.experiments.members import fallback_chart, member_charts, promise_chart
 from narl.experiments.outcome import Chart, Outcome, Series, Table
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 MOST_SEEDS = 10
 """Lines that can be told apart in one chart."""
-INSIDE, OUTSIDE = "inside the model", "in the environment"
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -52,16 +52,20 @@ def _outcome(env: str, trainings: Sequence[Told]) -> Outcome:
     named = dict(zip(labels(trainings), trainings, strict=True))
     charts = [_returns(named), *_seeds(named)]
     with_model = {label: told for label, told in named.items() if modelled(told.rows)}
-    charts += _promises(with_model, len(named) > 1)
+    several = len(named) > 1
+    for number, (label, told) in enumerate(with_model.items(), start=1):
+        id_ = f"promise-{number}" if several else "promise"
+        title = f"{label}: what the model promises" if several else "What the model promises"
+        charts.append(promise_chart(id_, title, told.rows, _over({label: told})))
     if with_model:
-        charts += _members(with_model)
+        charts += member_charts("", _rows(with_model), _over(with_model))
     bounded = {
         label: told
         for label, told in with_model.items()
         if told.course.settings.algo == "narl" and told.course.settings.radius is not None
     }
     if bounded:
-        charts.append(_fallback(bounded))
+        charts.append(fallback_chart("fallback", _rows(bounded), _over(bounded)))
     return Outcome(
         id=f"train-{env}",
         title=env,
@@ -75,6 +79,10 @@ def _outcome(env: str, trainings: Sequence[Told]) -> Outcome:
         runs=[told.id for told in trainings],
         environment=_environment(trainings),
     )
+
+
+def _rows(named: Mapping[str, Told]) -> dict[str, Rows]:
+    return {label: told.rows for label, told in named.items()}
 
 
 def labels(trainings: Sequence[Told]) -> list[str]:
@@ -208,71 +216,6 @@ def _seeds(named: Mapping[str, Told]) -> list[Chart]:
     caption = "The same returns, each seed by itself."
     x, y = "environment steps", "return"
     return [Chart("seeds", "Return, seed by seed", x, y, lines, caption=caption)]
-
-
-def _promises(named: Mapping[str, Told], several: bool) -> list[Chart]:
-    return [
-        Chart(
-            f"promise-{number}" if several else "promise",
-            f"{label}: what the model promises" if several else "What the model promises",
-            "environment steps",
-            "return",
-            [
-                curve(INSIDE, modelled(told.rows), "model_return"),
-                curve(OUTSIDE, modelled(told.rows), "eval_return"),
-            ],
-            caption="The deterministic policy from the same first states, once inside the "
-            "ensemble and once for real; the difference is the estimation error. "
-            f"{_over({label: told})}",
-        )
-        for number, (label, told) in enumerate(named.items(), start=1)
-    ]
-
-
-def _members(named: Mapping[str, Told]) -> list[Chart]:
-    def series(name: str) -> list[Series]:
-        found = {label: by_accuracy(modelled(told.rows), name) for label, told in named.items()}
-        return [
-            around_mean(label, [float(k) for k in range(1, values.shape[1] + 1)], values)
-            for label, values in found.items()
-        ]
-
-    order = (
-        "Members are ranked anew in every epoch by their error on held-out data, and the epochs "
-        f"averaged. {_over(named)}"
-    )
-    x = "member, from the least accurate"
-    return [
-        Chart(
-            "selected",
-            "How often each member is selected",
-            x,
-            "share of imagined steps",
-            series("selected"),
-            caption=f"Steps whose next state is the one that the member proposes. {order}",
-        ),
-        Chart(
-            "distance",
-            "Each member's distance from the mean",
-            x,
-            "‖ŝ′ − mean over members‖",
-            series("distance"),
-            caption="Between the next state that the member proposes and the mean of all "
-            f"proposals, in the units of the observation. {order}",
-        ),
-    ]
-
-
-def _fallback(named: Mapping[str, Told]) -> Chart:
-    return Chart(
-        "fallback",
-        "How often the radius excludes every member",
-        "environment steps",
-        "share of imagined steps",
-        [curve(label, modelled(told.rows), "fallback") for label, told in named.items()],
-        caption="Steps in which no member lies within the radius, for the reward or for the next "
-        f"state. {_over(named)}",
-    )
 
 
 def _drawable(chart: Chart) -> Chart:
