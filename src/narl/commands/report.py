@@ -11,6 +11,7 @@ from tyro.conf import Positional
 
 from narl.commands.arguments import RunsFolder, Switch, parse, value
 from narl.errors import InputError
+from narl.files import check_folder
 
 if TYPE_CHECKING:
     from narl.experiments.outcome import Outcome
@@ -57,10 +58,9 @@ def main(arguments: Sequence[str]) -> int:
         name = config.out.with_suffix(".html").name
         raise InputError(f"--out: {config.out} is no .html file; such as {name}")
     from narl.commands.interruptible import interruptible
-    from narl.commands.reproduce import check_folder
     from narl.commands.screen import print_json, stdout
 
-    check_folder("--out", config.out.parent)
+    check_folder("--out", config.out.parent, "choose another")
     outcomes = _trainings(config) if config.run else _experiments(config)
     from narl.report import write_report
 

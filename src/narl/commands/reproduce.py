@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from tyro.conf import Positional
 
 from narl.commands.arguments import RunsFolder, Switch, parse, value
 from narl.errors import InputError, unknown
+from narl.files import check_folder
 
 if TYPE_CHECKING:
     from narl.experiments.experiment import Experiment
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
 
     chosen = choose(config.ids, list(EXPERIMENTS))
     root = store.check_root(store.default_root() if config.runs is None else config.runs)
-    check_folder("--results", config.results)
+    check_folder("--results", config.results, "choose another")
     enable_cache()
     done: list[dict[str, Any]] = []
     for id_ in chosen:
@@ -90,17 +90,6 @@ def choose(ids: Sequence[str], known: Sequence[str]) -> list[str]:
         if id_ not in known and id_ != "all":
             raise unknown("ID", id_, [*known, "all"])
     return list(known) if "all" in ids else list(dict.fromkeys(ids))
-
-
-def check_folder(field: str, folder: Path) -> None:
-    """Refuses a folder that cannot be written or made."""
-    parent = folder.absolute()
-    while not parent.exists():
-        parent = parent.parent
-    if not parent.is_dir():
-        raise InputError(f"{field}: {parent} is not a folder; choose another")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise InputError(f"{field}: {parent} is not writable; choose another")
 
 
 def _one(experiment: Experiment, config: Reproduce, root: Path) -> tuple[Outcome, Path]:
