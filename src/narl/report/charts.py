@@ -142,7 +142,7 @@ def _look(drawn: list[Line], looks: Mapping[str, Look]) -> tuple[alt.Color, alt.
 def _scale(axis: Axis, channel: str, dotted: bool) -> alt.Scale:
     """Round ends where they cost nothing, and room for dots at them."""
     if axis == "linear" and channel == "y":
-        return alt.Scale(zero=False, nice=NUM_TICKS)
+        return alt.Scale(zero=False, nice=NUM_TICKS, padding=4 if dotted else 0)
     if axis == "linear":
         return alt.Scale(zero=False, nice=not dotted, padding=8 if dotted else 0)
     # whole decades around the data would waste most of the picture
