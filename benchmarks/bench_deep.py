@@ -39,9 +39,9 @@ console = Console(width=110)
 
 def time_ours(num_seeds: int) -> dict[str, float]:
     """Milliseconds per update and seed, and seconds to compile."""
-    from narl.deep.lanes import make_lanes
-    from narl.deep.learner import Clock, Lane, Programs
-    from narl.deep.settings import make_settings
+    from narl.deep.algorithm import Clock, Lane, Programs
+    from narl.deep.config import make_settings
+    from narl.deep.replicas import make_lanes
 
     settings = make_settings(
         "Hopper-v5", "sac", updates_per_step=UPDATES, steps=10_000, initial_steps=1000
@@ -100,9 +100,9 @@ def time_training(steps: int = 1500) -> dict[str, float]:
 
     Three epochs, with the training of three models and three evaluations.
     """
-    from narl.deep.books import LaneSpec
-    from narl.deep.settings import make_settings
-    from narl.deep.train import Training
+    from narl.deep.config import make_settings
+    from narl.deep.counters import LaneSpec
+    from narl.deep.trainer import Training
 
     settings = make_settings("InvertedPendulum-v5", "narl", steps=steps)
     training = Training(settings, [LaneSpec(0, "narl", settings.radius)])

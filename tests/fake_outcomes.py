@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from narl.experiments.outcome import Chart, Claim, Outcome, Series, Table
+from narl.report.document import Chart, Claim, Outcome, Series, Table
 
 AGENTS = {
     "NARL Gaussian": 27.0,

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import jax
 import pytest
 
-from narl import cli, store
-from narl.deep.course import Course
+from narl import cli, storage
+from narl.deep.config import make_settings
 from narl.deep.owners import owners_of
-from narl.deep.settings import make_settings
+from narl.deep.training_run import Course
 
 SHORT: dict[str, Any] = {
     "hidden": (16, 16),
@@ -59,13 +59,13 @@ def options(algo: str = "sac", **changes: Any) -> list[str]:
     return typed
 
 
-def journal(run: store.Run) -> list[dict[str, Any]]:
+def journal(run: storage.Run) -> list[dict[str, Any]]:
     """Its rows, without what depends on the clock."""
     rows = [json.loads(line) for line in run.extra("progress.jsonl").decode().splitlines()]
     return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
 
 
-def assert_same_outcome(a: store.Run, b: store.Run) -> None:
+def assert_same_outcome(a: storage.Run, b: storage.Run) -> None:
     """Equal to the last bit: every array, the journal, and all metrics but the times."""
     arrays_a, arrays_b = a.arrays(), b.arrays()
     assert sorted(arrays_a) == sorted(arrays_b)

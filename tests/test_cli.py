@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import narl
-from narl import cli, store
+from narl import cli, storage
 from narl.commands import arguments, doctor, report, reproduce, runs, tabular
 from narl.commands.eval import Eval
 from narl.commands.resume import Resume
@@ -25,10 +25,10 @@ from narl.commands.train import Train
 from narl.errors import InputError
 from narl.experiments import EXPERIMENTS
 from narl.experiments.experiment import Experiment
-from narl.experiments.outcome import Chart, Claim, Outcome, Series
-from narl.tabular.agents import AGENTS, PRESETS, agent_options
+from narl.report.document import Chart, Claim, Outcome, Series
+from narl.tabular.config import study
 from narl.tabular.envs import ENVIRONMENTS
-from narl.tabular.study import study
+from narl.tabular.registry import AGENTS, PRESETS, agent_options
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY = ["riverswim", "--size", "2", "--horizon", "2", "--episodes", "5", "--seeds", "0:2"]
@@ -153,7 +153,7 @@ def test_tabular_prints_one_json_object_and_finds_its_run_again(call, tmp_path):
 def test_tabular_for_people(call, tmp_path, monkeypatch):
     monkeypatch.setenv("NARL_RUNS", str(tmp_path / "elsewhere"))
     said = call("tabular", "greedy", *TINY)
-    (kept,) = store.list_runs(tmp_path / "elsewhere")
+    (kept,) = storage.list_runs(tmp_path / "elsewhere")
     assert said.status == 0
     assert said.err == ""
     regret = kept.metrics["regret"]
@@ -218,7 +218,7 @@ def test_a_note_where_rewards_are_not_those_the_agents_are_made_for(call, tmp_pa
 
 
 def test_a_figure_that_is_no_number_is_null_or_a_dash(call, monkeypatch):
-    from narl.tabular import study as studies
+    from narl.tabular import config as studies
 
     run = studies.run
 
@@ -373,7 +373,7 @@ def test_every_option_reaches_its_agent(call, monkeypatch, agent, option):
         studies.append(item)
         return SimpleNamespace(config=item.config(), metrics={}, id="run", path=root), True
 
-    monkeypatch.setattr("narl.tabular.study.execute", execute)
+    monkeypatch.setattr("narl.tabular.config.execute", execute)
     flag = f"--{option}".replace("_", "-")
     if isinstance(value, bool):
         given = [flag if value else flag.replace("--", "--no-", 1)]
@@ -393,7 +393,7 @@ def test_the_rest_of_the_arguments_reach_the_study(call, monkeypatch):
         studies.append((item, root, how["fresh"]))
         return SimpleNamespace(config=item.config(), metrics={}, id="run", path=root), True
 
-    monkeypatch.setattr("narl.tabular.study.execute", execute)
+    monkeypatch.setattr("narl.tabular.config.execute", execute)
     given = ["--size=5", "--horizon", "7", "--env-seed", "2", "--episodes", "9", "--seeds", "1,3"]
     given += ["--runs", "kept", "--fresh", "--json", "--preset", "paper"]
     assert call("tabular", "ucrl2", "random-mdp", *given).status == 0
@@ -530,7 +530,7 @@ def test_an_error_is_one_line(call, monkeypatch, error, line):
     def execute(item, root, **how):
         raise error
 
-    monkeypatch.setattr("narl.tabular.study.execute", execute)
+    monkeypatch.setattr("narl.tabular.config.execute", execute)
     said = call("tabular", "greedy", *TINY, "--json")
     assert (said.status, said.out) == (1, "")
     assert said.err.count("\n") == 1
@@ -542,7 +542,7 @@ def test_interrupted_is_one_line_and_leaves_nothing(call, monkeypatch, tmp_path)
         progress(1)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("narl.tabular.study.run", run)
+    monkeypatch.setattr("narl.tabular.config.run", run)
     said = call("tabular", "greedy", *TINY, "--json")
     assert said == Said(
         3, "", "narl: interrupted; finished runs are kept, the same command continues from there\n"
@@ -584,11 +584,11 @@ def tiny(monkeypatch) -> None:
     monkeypatch.setattr("narl.experiments.EXPERIMENTS", experiments)
 
     def execute(item, root, *, progress, fresh):
-        if found := store.find(root, item.config()):
+        if found := storage.find_run(root, item.config()):
             return found, True
         progress(item.episodes)
         regret = np.ones((len(item.seeds), item.episodes))
-        return store.save(root, item.config(), {}, {"regret": regret}), False
+        return storage.save_run(root, item.config(), {}, {"regret": regret}), False
 
     monkeypatch.setattr("narl.experiments.experiment.execute", execute)
 
@@ -741,7 +741,7 @@ def test_report_refuses_a_result_that_is_damaged(call, tmp_path):
 
 
 @pytest.fixture
-def kept(tmp_path) -> list[store.Run]:
+def kept(tmp_path) -> list[storage.Run]:
     """Three runs, as `narl tabular` leaves them."""
     found = []
     for agent, c in (("narl-ucrl", 0.1), ("narl-ucrl", 1.0), ("psrl", None)):
@@ -749,7 +749,7 @@ def kept(tmp_path) -> list[store.Run]:
         config |= {"seeds": [0, 1], "options": {"c": c, "members": 10, "none": None}}
         terms = {"median": 32.5, "q25": 30.0, "q75": 40.0}
         metrics = {"regret": terms, "episodes": 7, "solved_episode": [3, None]}
-        found.append(store.save(tmp_path / "runs", config, metrics, {"regret": [[1.0, 2.0]]}))
+        found.append(storage.save_run(tmp_path / "runs", config, metrics, {"regret": [[1.0, 2.0]]}))
     return found
 
 
@@ -903,7 +903,7 @@ def test_doctor_names_what_is_wrong(call, tmp_path, monkeypatch):
         raise InputError("rendering: neither libEGL nor libOSMesa")
 
     monkeypatch.setattr("jax.devices", broken)
-    monkeypatch.setattr("narl.deep.envs.open_env", broken)
+    monkeypatch.setattr("narl.deep.environment.open_env", broken)
     monkeypatch.setattr("narl.deep.rendering.check_rendering", no_pictures)
     said = call("doctor", "--runs", "file", "--json")
     assert said.status == 1

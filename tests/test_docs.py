@@ -222,7 +222,7 @@ def values(hint: Any) -> str:
 
 
 def options_tables() -> str:
-    from narl.tabular.agents import AGENTS
+    from narl.tabular.registry import AGENTS
 
     lines = []
     for name, entry in AGENTS.items():
@@ -277,7 +277,7 @@ def test_tables_are_those_of_the_code(name: str) -> None:
 
 
 def test_every_option_has_a_text() -> None:
-    from narl.tabular.agents import AGENTS
+    from narl.tabular.registry import AGENTS
 
     for name, entry in AGENTS.items():
         fields = {field.name for field in dataclasses.fields(entry.options)}
@@ -350,7 +350,7 @@ def test_what_came_out_is_what_the_committed_outcomes_say() -> None:
 
 
 def test_every_metric_is_explained() -> None:
-    from narl.tabular.agents import AGENTS
+    from narl.tabular.registry import AGENTS
     from narl.tabular.run import Trace
 
     page = (DOCS / "metrics.md").read_text(encoding="utf-8")

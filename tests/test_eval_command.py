@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import narl
-from narl import store
+from narl import storage
 from narl.deep import rendering
-from narl.deep.course import Stopped, train
-from narl.deep.envs import EnvironmentFault, HostEnv
+from narl.deep.environment import EnvironmentFault, HostEnv
+from narl.deep.training_run import Stopped, train
 from narl.errors import InputError
 from short_courses import cache, call, course, programs  # noqa: F401
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory, cache) -> store.Run:  # noqa: F811
+def run(tmp_path_factory, cache) -> storage.Run:  # noqa: F811
     return train(course(seeds=(4, 6)), tmp_path_factory.mktemp("runs"))[0]
 
 
@@ -197,7 +197,7 @@ def test_wrong_input_is_one_line(evaluate, call, tmp_path):  # noqa: F811
     assert "--video: there.gif is a folder" in evaluate("--video", "there.gif").err
     assert "RUN: missing; it is like `narl eval" in call("eval").err
     assert "run: 'nothing' is not there; runs holds no runs" in call("eval", "nothing").err
-    kept = store.save(tmp_path / "runs", {"experiment": "tabular", "agent": "psrl"}, {}, {})
+    kept = storage.save_run(tmp_path / "runs", {"experiment": "tabular", "agent": "psrl"}, {}, {})
     assert "is no training; `narl train` makes one" in call("eval", kept.id).err
     with pytest.raises(Stopped):
         train(course(), tmp_path / "runs", should_stop=lambda: True)

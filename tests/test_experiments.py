@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from narl import cli, store
+from narl import cli, storage
 from narl.errors import InputError
 from narl.experiments import (
     EXPERIMENTS,
@@ -19,11 +19,11 @@ from narl.experiments import (
     reproduce,
     table1,
 )
-from narl.experiments import outcome as outcomes
+from narl.experiments.analysis import band, below, decomposition_table, thin, worst
 from narl.experiments.experiment import SILENT, Result, is_training
-from narl.experiments.parts import band, below, decomposition_table, thin, worst
+from narl.report import document as outcomes
 from narl.stats import Growth
-from narl.tabular.study import study
+from narl.tabular.config import study
 
 
 def made_up(regret, value, v_star=2.0, solved=None):
@@ -31,7 +31,7 @@ def made_up(regret, value, v_star=2.0, solved=None):
     arrays = {"regret": np.asarray(regret), "value": np.asarray(value)}
     arrays["trajectory_gap"] = arrays["regret"]
 
-    class Kept(store.Run):
+    class Kept(storage.Run):
         def arrays(self):
             return arrays
 
@@ -49,7 +49,7 @@ def test_every_cell_has_a_valid_configuration(name, scale):
     for label, item in cells.items():
         # The configuration of a study hashes its tables: keep it quick.
         if is_training(item) or item.size is None or item.size <= 14:
-            ids.setdefault(store.run_id(item.config()), []).append(label)
+            ids.setdefault(storage.run_id(item.config()), []).append(label)
     assert ids
     assert len({len(item.seeds) for item in cells.values()}) == 1
 

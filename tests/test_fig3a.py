@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from narl import cli, store
-from narl.deep.journal import NAME
+from narl import cli, storage
 from narl.experiments import EXPERIMENTS, SCALES, Experiment, fig3a, reproduce
-from narl.experiments import outcome as outcomes
 from narl.experiments.experiment import Result, is_training, length
-from narl.experiments.journals import around_mean, by_accuracy, curve, fewer, modelled
-from narl.experiments.outcome import Chart, Outcome
+from narl.report import document as outcomes
 from narl.report import write_report
+from narl.report.document import Chart, Outcome
 from narl.report.page import compose
+from narl.report.training_curves import around_mean, by_accuracy, curve, fewer, modelled
+from narl.storage.metrics_log import NAME
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -48,7 +48,7 @@ def test_the_paper_scale_is_the_papers():
 
 
 def test_experiments_are_listed_without_the_deep_half():
-    program = "import sys, narl.experiments; print('narl.deep.course' in sys.modules)"
+    program = "import sys, narl.experiments; print('narl.deep.training_run' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={"PYTHONPATH": str(ROOT / "src")},
@@ -81,7 +81,7 @@ def row(step, eval_return, members=3, **more):
 def made_up(label, solved, rows):
     """A result with a given journal, as if it had been trained."""
 
-    class Kept(store.Run):
+    class Kept(storage.Run):
         def extra(self, name):
             assert name == NAME
             return "".join(json.dumps(each) + "\n" for each in rows).encode()
@@ -239,8 +239,8 @@ def tiny_experiment() -> Experiment:
     """One training that takes a second once it is compiled."""
 
     def cells(scale):
-        from narl.deep.course import Course
-        from narl.deep.settings import make_settings
+        from narl.deep.config import make_settings
+        from narl.deep.training_run import Course
 
         settings = make_settings(
             "InvertedPendulum-v4",
@@ -277,7 +277,7 @@ def test_an_interrupted_training_goes_on(tmp_path, monkeypatch, capsys):
             os.kill(os.getpid(), signal.SIGTERM)  # as Ctrl-C, which a shell may ignore
             time.sleep(0.5)  # until the thread that waits has heard it
 
-    monkeypatch.setattr("narl.commands.screen.Bars.advance", advance)
+    monkeypatch.setattr("narl.commands.console.Bars.advance", advance)
     command = ["reproduce", "tiny", "--scale", "small", "--json"]
     assert cli.main(command) == 3
     said = capsys.readouterr()

@@ -33,7 +33,8 @@ def test_every_public_name_is_there(name: str) -> None:
 
 
 def test_what_learning_raises_can_be_caught() -> None:
-    from narl.deep import faults, train
+    from narl.deep import faults
+    from narl.deep import trainer as train
 
     assert narl.EnvironmentFault is faults.EnvironmentFault
     assert narl.Fault is train.Fault

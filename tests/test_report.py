@@ -15,14 +15,14 @@ import pytest
 
 from fake_outcomes import curve, fig1a, fig1b, fig1c, outcomes
 from narl.errors import InputError
-from narl.experiments.outcome import Chart, Claim, Outcome, Series, Table, load
 from narl.report import draw_figure, write_report
 from narl.report.charts import describe, drawing, symlog_ticks
+from narl.report.document import Chart, Claim, Outcome, Series, Table, load
 from narl.report.figures import picture
-from narl.report.lines import lines, thin
-from narl.report.numerals import column, plain
+from narl.report.number_format import column, plain
 from narl.report.page import chart_id, compose
 from narl.report.palette import COLOURS, looks
+from narl.report.series import lines, thin
 
 HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>'\"&amp;<!--"
 VOID = {"meta", "line", "br"}

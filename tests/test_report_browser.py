@@ -9,11 +9,11 @@ import pytest
 
 import chromium
 from fake_outcomes import outcomes
-from narl.experiments.outcome import Series, Table
-from narl.report.lines import lines
-from narl.report.numerals import plain
+from narl.report.document import Series, Table
+from narl.report.number_format import plain
 from narl.report.page import chart_id, compose
 from narl.report.palette import looks
+from narl.report.series import lines
 from test_report import HOSTILE, chart_of, small
 
 PROGRAM = chromium.find()

@@ -7,22 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_report_trainings import POLE, TOTAL, TOY, journal, plan
 
-from narl import store
+from narl import storage
 from narl.commands import train
 from narl.commands.arguments import parse
 from narl.commands.trainings import command_of
-from narl.deep.course import Stopped
-from narl.deep.course import train as train_course
-from narl.deep.journal import NAME, Journal, as_lines
+from narl.deep.config import Settings, make_settings
 from narl.deep.owners import owners_of
 from narl.deep.plan import Course, Group
-from narl.deep.settings import Settings, make_settings
-from narl.deep.unfinished import record_course
-from narl.experiments.trainings import seeds_as_typed
+from narl.deep.training_run import Stopped
+from narl.deep.training_run import train as train_course
+from narl.report.training_report import seeds_as_typed
+from narl.storage.metrics_log import NAME, MetricsLog, rows_to_bytes
+from narl.storage.unfinished import record_config
 from short_courses import cache, call, course, programs  # noqa: F401
 from test_report import Reader
-from test_report_trainings import POLE, TOTAL, TOY, journal, plan
 
 # --- the command that trains again -------------------------------------------------------------
 
@@ -127,21 +127,25 @@ def test_seeds_as_they_are_typed() -> None:
 # --- the command `narl report` ----------------------------------------------------------------
 
 
-def keep(of: Course, root: str = "runs", **metrics: Any) -> store.Run:
+def keep(of: Course, root: str = "runs", **metrics: Any) -> storage.Run:
     """A finished run of it, without networks."""
     rows = journal(of, *([float(k)] * len(of.seeds) for k in (1, 2, 3)))
-    return store.save(
-        Path(root), of.config(), {"seconds": TOTAL, **metrics}, {}, extras={NAME: as_lines(rows)}
+    return storage.save_run(
+        Path(root),
+        of.config(),
+        {"seconds": TOTAL, **metrics},
+        {},
+        extras={NAME: rows_to_bytes(rows)},
     )
 
 
 def begin(config: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     """An unfinished one, without checkpoints."""
-    part = Path("runs") / f"{store.run_id(config)}.part"
+    part = Path("runs") / f"{storage.run_id(config)}.part"
     part.mkdir(parents=True)
-    record_course(part, config, 1)
+    record_config(part, config, 1)
     for row in rows:
-        Journal(part / NAME).append(row)
+        MetricsLog(part / NAME).append(row)
     return part.name
 
 
@@ -210,7 +214,9 @@ def refused(call, *given: str) -> str:  # noqa: F811
 
 
 def test_runs_that_have_no_report(call) -> None:  # noqa: F811
-    tabular = store.save("runs", {"experiment": "tabular", "agent": "psrl", "seeds": [0]}, {}, {})
+    tabular = storage.save_run(
+        "runs", {"experiment": "tabular", "agent": "psrl", "seeds": [0]}, {}, {}
+    )
     assert refused(call, tabular.id) == (
         f"run: {tabular.id} is no training; `narl runs show {tabular.id}` shows it"
     )
@@ -244,7 +250,7 @@ def test_damaged_runs_and_those_of_another_version(call) -> None:  # noqa: F811
     assert f"run {run.id} is damaged: {NAME} differs" in refused(call, run.id)
     strange = plan().config()
     strange["settings"]["unheard_of"] = 1
-    other = store.save("runs", strange, {"seconds": TOTAL}, {})
+    other = storage.save_run("runs", strange, {"seconds": TOTAL}, {})
     assert refused(call, other.id).startswith("run: its configuration is not one of this version")
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import narl
-from narl import store
-from narl.deep import checkpoint
-from narl.deep.course import Stopped, train
-from narl.deep.unfinished import list_unfinished
+from narl import storage
+from narl.deep.training_run import Stopped, train
+from narl.storage import checkpoints as checkpoint
+from narl.storage.unfinished import list_unfinished_runs
 from short_courses import (  # noqa: F401
     assert_same_outcome,
     cache,
@@ -105,25 +105,25 @@ def the_course(env: str):
 
 
 @pytest.fixture(scope="module")
-def wholes(tmp_path_factory, programs) -> dict[str, store.Run]:  # noqa: F811
+def wholes(tmp_path_factory, programs) -> dict[str, storage.Run]:  # noqa: F811
     """Trainings that nobody interrupted, each made when it is first asked for."""
-    made: dict[str, store.Run] = {}
+    made: dict[str, storage.Run] = {}
 
     class Made(dict):
-        def __missing__(self, env: str) -> store.Run:
+        def __missing__(self, env: str) -> storage.Run:
             folder = tmp_path_factory.mktemp("whole")
             status, out, lines = Process(folder, programs, *typed(env)).end()
             assert status == 0, lines
-            self[env] = store.load(folder / "runs", json.loads(out)["run"])
+            self[env] = storage.load_run(folder / "runs", json.loads(out)["run"])
             return self[env]
 
     return Made(made)
 
 
-def resume(folder: Path, compiled: Path, id_: str) -> tuple[store.Run, list[str]]:
+def resume(folder: Path, compiled: Path, id_: str) -> tuple[storage.Run, list[str]]:
     status, out, lines = Process(folder, compiled, "resume", id_, "--json").end()
     assert status == 0, lines
-    return store.load(folder / "runs", json.loads(out)["run"]), lines
+    return storage.load_run(folder / "runs", json.loads(out)["run"]), lines
 
 
 @pytest.mark.parametrize("env", ENVS)
@@ -208,7 +208,7 @@ def test_a_signal_while_it_compiles_is_answered_in_time(tmp_path):
     assert time.monotonic() - begin < 10
     assert (status, out) == (3, "")
     assert "narl resume train-narl-hopper-v5-" in lines[-1]
-    (left,) = list_unfinished(tmp_path / "runs")
+    (left,) = list_unfinished_runs(tmp_path / "runs")
     assert left.problems == ()
 
 
@@ -232,7 +232,7 @@ def test_an_environment_that_raises_in_another_process(tmp_path, programs):  # n
     assert lines[-1].startswith(
         "narl: Always-v0 (seed 0, training): step 150: OSError: the simulator; the checkpoint"
     )
-    (left,) = list_unfinished(tmp_path / "runs")
+    (left,) = list_unfinished_runs(tmp_path / "runs")
     assert left.step == 100
 
 
@@ -244,7 +244,7 @@ def unfinished(tmp_path, cache):  # noqa: F811
     """A training that was stopped after its first epoch."""
     with pytest.raises(Stopped):
         train(course(), tmp_path / "runs", on_epoch=lambda row: False, checkpoint_every=7)
-    (left,) = list_unfinished(tmp_path / "runs")
+    (left,) = list_unfinished_runs(tmp_path / "runs")
     return left
 
 
@@ -290,7 +290,7 @@ def test_a_folder_elsewhere_is_continued_there(call, unfinished, tmp_path, monke
 
 
 def test_what_cannot_be_resumed_is_one_line(call, unfinished, tmp_path):  # noqa: F811
-    kept = store.save(tmp_path / "runs", {"experiment": "tabular", "agent": "psrl"}, {}, {})
+    kept = storage.save_run(tmp_path / "runs", {"experiment": "tabular", "agent": "psrl"}, {}, {})
     wrong = {
         "": "RUN: missing; it is like `narl resume",
         "nothing": "run: unknown value 'nothing'; did you mean",
@@ -349,7 +349,7 @@ def test_a_damaged_journal_is_one_line_of_warning(call, unfinished):  # noqa: F8
         "progress.jsonl is damaged or was changed; it is restored from checkpoint step-000000100",
         "continues from step 100",
     ]
-    run = store.load(unfinished.path.parent, unfinished.id)
+    run = storage.load_run(unfinished.path.parent, unfinished.id)
     rows = [json.loads(line) for line in run.extra("progress.jsonl").splitlines()]
     assert [row["step"] for row in rows] == [100, 200, 300]
 
@@ -380,5 +380,5 @@ def test_on_a_full_disk_it_says_what_is_left(call, cache, monkeypatch, what, ste
         f"kept in {Path('runs') / course().id}.part, `narl resume {course().id}` tries again from "
         "there (--debug shows where)"
     )
-    (left,) = list_unfinished(Path("runs"))
+    (left,) = list_unfinished_runs(Path("runs"))
     assert (left.step, left.problems) == (step, ())

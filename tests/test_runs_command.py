@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from narl import store
+from narl import storage
 from narl.commands.trainings import settings_that_differ
-from narl.deep.course import Stopped, train
-from narl.deep.lock import hold
-from narl.deep.unfinished import PART
+from narl.deep.training_run import Stopped, train
+from narl.storage.lock import hold
+from narl.storage.unfinished import PART
 from short_courses import cache, call, course, programs, spoil  # noqa: F401
 
 pytestmark = pytest.mark.slow
@@ -26,7 +26,7 @@ TABULAR = {"experiment": "tabular", "agent": "psrl", "env": "riverswim", "seeds"
 def made(tmp_path_factory, cache) -> tuple[Path, list[str]]:  # noqa: F811
     """A tabular run, a finished training and an unfinished one of another discount."""
     root = tmp_path_factory.mktemp("made")
-    tabular = store.save(root, TABULAR, {"episodes": 7}, {})
+    tabular = storage.save_run(root, TABULAR, {"episodes": 7}, {})
     done, _ = train(course(steps=100, initial_steps=50, solved_return=-1e6), root)
     with pytest.raises(Stopped):
         train(course(discount=0.9), root, on_epoch=lambda row: row["step"] < 200)
@@ -90,7 +90,7 @@ def test_in_a_narrow_terminal_each_has_a_few_lines(call, kept, monkeypatch):  # 
     def narrow():
         return Console(file=sys.stdout, width=60, highlight=False)
 
-    monkeypatch.setattr("narl.commands.screen.stdout", narrow)
+    monkeypatch.setattr("narl.commands.console.stdout", narrow)
     said = call("runs")
     assert said.status == 0, said.err
     lines = said.out.splitlines()

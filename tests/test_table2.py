@@ -2,7 +2,7 @@
 
 import pytest
 
-from narl import store
+from narl import storage
 from narl.experiments import EXPERIMENTS, SCALES, table2
 from narl.experiments.experiment import Result
 
@@ -17,7 +17,7 @@ def made_up(solved):
         label = table2.name(*key)
         returns = [1000.0 if step is not None else 12.4 for step in solved[key]]
         metrics = {"solved_step": solved[key], "final_return": returns, "steps": 10_000}
-        kept = store.Run(path=None, id=label, config={}, metrics=metrics, environment={})
+        kept = storage.Run(path=None, id=label, config={}, metrics=metrics, environment={})
         results[label] = Result(cells[label], kept)
     return results
 

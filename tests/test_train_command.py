@@ -17,15 +17,15 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import toy_worlds
-from narl import cli, store
+from narl import cli, storage
 from narl.commands import train, training
-from narl.commands.bar import TrainingBar, duration
-from narl.commands.interruptible import Interrupted, stoppable
-from narl.deep.course import Course, Stopped
-from narl.deep.course import train as train_course
-from narl.deep.lock import hold
+from narl.commands.interrupts import Interrupted, stoppable
+from narl.commands.training_bar import TrainingBar, duration
+from narl.deep.config import Settings, make_settings
 from narl.deep.owners import owners_of
-from narl.deep.settings import Settings, make_settings
+from narl.deep.training_run import Course, Stopped
+from narl.deep.training_run import train as train_course
+from narl.storage.lock import hold
 from short_courses import cache, call, course, options, programs  # noqa: F401
 
 ENV = "toy_worlds:Toy-v0"
@@ -88,7 +88,7 @@ def test_it_prints_one_json_object_and_finds_its_run_again(call, tmp_path):  # n
 def test_for_people_a_row_per_seed_and_where_it_is_kept(call, tmp_path):  # noqa: F811
     given = ["train", ENV, *options(), "--seeds=5", "--solved-return=-1e6", "--runs=kept"]
     said = call(*given)
-    (run,) = store.list_runs(tmp_path / "kept")
+    (run,) = storage.list_runs(tmp_path / "kept")
     final = run.metrics["final_return"][0]
     assert said.status == 0
     lines = said.out.splitlines()
@@ -208,7 +208,7 @@ def test_without_memory_it_says_what_needs_less(call, monkeypatch, error):  # no
     def train_nothing(*given, **how):
         raise error
 
-    monkeypatch.setattr("narl.deep.course.train", train_nothing)
+    monkeypatch.setattr("narl.deep.training_run.train", train_nothing)
     said = call("train", ENV, *options())
     assert said.status == 1
     assert said.err == (
@@ -293,7 +293,7 @@ def test_wrong_input_is_one_line_and_nothing_is_written_or_compiled(
     def never(*args, **how):
         raise AssertionError("something was compiled")
 
-    monkeypatch.setattr("narl.deep.course.Training", never)
+    monkeypatch.setattr("narl.deep.training_run.Training", never)
     for module in ("tensorboardX", "wandb"):
         monkeypatch.setitem(sys.modules, module, None)
     (tmp_path / "file").write_text("not a folder")

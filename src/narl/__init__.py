@@ -18,14 +18,14 @@ if TYPE_CHECKING:
         paper,
         report,
         stats,
-        store,
+        storage,
         tabular,
         theory,
     )
     from narl.deep.agent import MBPO, NARL, SAC, Agent, load
     from narl.deep.faults import EnvironmentFault
     from narl.deep.loggers import tensorboard_logger, wandb_logger
-    from narl.deep.train import Fault
+    from narl.deep.trainer import Fault
     from narl.errors import InputError
 
 __version__ = "0.1.0"
@@ -47,7 +47,7 @@ __all__ = [
     "paper",
     "report",
     "stats",
-    "store",
+    "storage",
     "tabular",
     "tensorboard_logger",
     "theory",
@@ -58,7 +58,7 @@ _DEFINED_IN = {
     **dict.fromkeys(("MBPO", "NARL", "SAC", "Agent", "load"), "narl.deep.agent"),
     **dict.fromkeys(("tensorboard_logger", "wandb_logger"), "narl.deep.loggers"),
     "EnvironmentFault": "narl.deep.faults",
-    "Fault": "narl.deep.train",
+    "Fault": "narl.deep.trainer",
     "InputError": "narl.errors",
 }
 

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from narl.tabular.exchange import TabularEnv
+    from narl.tabular.io import TabularEnv
 
 NAMES = {
     "narl/RiverSwim-v0": "riverswim",
@@ -49,7 +49,7 @@ def make_env(
 ) -> TabularEnv:
     """What `gymnasium.make` calls; size, horizon and seed are those of `narl.tabular.envs.make`."""
     from narl.tabular.envs import make
-    from narl.tabular.exchange import to_gymnasium
+    from narl.tabular.io import to_gymnasium
 
     return to_gymnasium(make(env, size=size, horizon=horizon, seed=seed), render_mode)
 

@@ -18,11 +18,11 @@ from gymnasium.spaces import Box
 import narl
 import toy_worlds
 from narl.deep.agent import Agent, load
-from narl.deep.course import Stopped, train
+from narl.deep.config import make_settings
 from narl.deep.evaluation import numpy_mode
-from narl.deep.own_env import OwnEnv, as_ends
-from narl.deep.settings import make_settings
-from narl.deep.train import LaneSpec, Training
+from narl.deep.trainer import LaneSpec, Training
+from narl.deep.training_run import Stopped, train
+from narl.deep.user_environment import OwnEnv, as_ends
 from narl.errors import InputError
 from short_courses import cache, checkpoints, course, programs, short  # noqa: F401
 
@@ -414,7 +414,7 @@ def test_a_closed_agent_still_acts_and_is_saved_whole(tmp_path):
     agent.close()
     agent.close()
     assert agent.predict(OBS)[0] == action
-    assert "sac.critic.0.w" in narl.store.load_at(agent.save(tmp_path / "kept")).arrays()
+    assert "sac.critic.0.w" in narl.storage.runs.load_at(agent.save(tmp_path / "kept")).arrays()
     with pytest.raises(InputError, match="learn: the agent was closed; make a new one"):
         agent.learn(100)
 
@@ -647,8 +647,8 @@ def test_a_loaded_agent_predicts_the_same_bits(learned, tmp_path):
     assert agent.evaluate(2).returns == learned.evaluate(2).returns
     twice = load(agent.save(tmp_path / "again"))
     assert twice.predict(MANY)[0].tobytes() == learned.predict(MANY)[0].tobytes()
-    assert {*narl.store.load_at(tmp_path / "again").arrays()} == {
-        *narl.store.load_at(path).arrays()
+    assert {*narl.storage.runs.load_at(tmp_path / "again").arrays()} == {
+        *narl.storage.runs.load_at(path).arrays()
     }
 
 
@@ -688,7 +688,9 @@ def test_a_damaged_or_missing_folder_is_one_line(learned, tmp_path):
         load(path)
     with pytest.raises(InputError, match=r"folder: .*nowhere is not there; give"):
         load(tmp_path / "nowhere")
-    kept = narl.store.save(tmp_path, {"experiment": "tabular", "seeds": [0]}, {}, {"regret": [0.0]})
+    kept = narl.storage.runs.save(
+        tmp_path, {"experiment": "tabular", "seeds": [0]}, {}, {"regret": [0.0]}
+    )
     with pytest.raises(InputError, match="run: it holds no policy; `narl train` makes"):
         load(kept.path)
 

@@ -8,14 +8,14 @@ import jax
 import numpy as np
 import pytest
 
-from narl import store
-from narl.deep.course import Course, Stopped, train, train_together
-from narl.deep.lanes import VmapLanes
+from narl import storage
 from narl.deep.plan import Group, course_from
-from narl.deep.train import Training
-from narl.deep.unfinished import STAGED, list_unfinished
+from narl.deep.replicas import VmapLanes
+from narl.deep.trainer import Training
+from narl.deep.training_run import Course, Stopped, train, train_together
 from narl.errors import InputError
 from narl.experiments.experiment import batches
+from narl.storage.unfinished import STAGED, list_unfinished_runs
 from short_courses import cache, course, journal, programs  # noqa: F401
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cache")]
@@ -127,7 +127,7 @@ def test_so_it_does_when_the_others_are_stopped_and_continued(racing, tmp_path, 
 def test_a_course_that_was_done_and_is_damaged_since_is_trained_again(racing, tmp_path, lost):
     items, alone = racing
     stop_at(150, items, tmp_path)
-    (left,) = list_unfinished(tmp_path)
+    (left,) = list_unfinished_runs(tmp_path)
     for kept in (left.path / STAGED).iterdir():
         content = bytearray((kept / "arrays.npz").read_bytes())
         content[len(content) // 2] ^= 1
@@ -138,7 +138,7 @@ def test_a_course_that_was_done_and_is_damaged_since_is_trained_again(racing, tm
     made = train_together(items, tmp_path)
     for (run, found), expected in zip(made, alone, strict=True):
         assert not found
-        assert store.verify(run) == []
+        assert storage.verify(run) == []
         assert_as_alone(run, expected)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(run.id for run in alone)
 
@@ -147,7 +147,7 @@ def test_killed_while_the_first_of_its_runs_was_put_into_place(racing, tmp_path)
     """It is in the store then, and no longer in the folder of the unfinished training."""
     items, alone = racing
     stop_at(150, items, tmp_path)
-    (left,) = list_unfinished(tmp_path)
+    (left,) = list_unfinished_runs(tmp_path)
     (kept,) = (left.path / STAGED).iterdir()
     kept.rename(tmp_path / kept.name)
     made = train_together(items, tmp_path)
@@ -159,7 +159,7 @@ def test_killed_while_the_first_of_its_runs_was_put_into_place(racing, tmp_path)
 def test_lanes_of_one_batch_go_on_without_those_that_are_done(tmp_path, monkeypatch):
     """As on an accelerator: stopped after one was done, and continued, to the last bit."""
     batched = functools.partial(Training, runner=VmapLanes)
-    monkeypatch.setattr("narl.deep.course.Training", batched)
+    monkeypatch.setattr("narl.deep.training_run.Training", batched)
     three = course(algo="narl", seeds=(0, 1, 2), radius=None)
     first = journal(train(three, tmp_path / "look")[0])[0]["eval_return"]
     settings = dataclasses.replace(three.settings, solved_return=max(first))
@@ -178,7 +178,7 @@ def test_a_damaged_journal_of_a_group_is_restored(racing, tmp_path, caplog):
     """One of them is done by then."""
     items, alone = racing
     stop_at(150, items, tmp_path)
-    (left,) = list_unfinished(tmp_path)
+    (left,) = list_unfinished_runs(tmp_path)
     (left.path / "progress.jsonl").write_bytes(b'{"epoch": 1}\n')
     assert left.rows() == []
     made = train_together(items, tmp_path)

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from narl.deep import memory as memories
-from narl.deep.lanes import num_cores
-from narl.deep.learner import Clock, Programs
+from narl.deep.algorithm import Clock, Programs
+from narl.deep.config import make_settings
 from narl.deep.memory import (
     available_memory,
     check_memory,
@@ -14,8 +14,8 @@ from narl.deep.memory import (
     needed_memory,
     temporary_memory,
 )
+from narl.deep.replicas import num_cores
 from narl.deep.rollout import Lane
-from narl.deep.settings import make_settings
 from narl.deep.termination import never
 from narl.errors import InputError
 

@@ -9,7 +9,7 @@ from tiny import tiny_settings
 
 from narl.deep import examination
 from narl.deep.examination import RETRY, TELLING, Pace
-from narl.deep.train import LaneSpec, Training
+from narl.deep.trainer import LaneSpec, Training
 
 SHARED_IS_SLOW = {True: 2.0, False: 1.0}
 

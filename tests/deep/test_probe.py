@@ -9,8 +9,8 @@ import pytest
 from probes import Bandit, Endless, Guess, OneStep, TwoSteps
 from tiny import tiny_settings
 
-from narl.deep.nets import mode_action, twin_values
-from narl.deep.train import LaneSpec, Training
+from narl.deep.networks import mode_action, twin_values
+from narl.deep.trainer import LaneSpec, Training
 
 pytestmark = pytest.mark.slow
 

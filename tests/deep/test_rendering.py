@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from narl.deep import rendering
-from narl.deep.envs import open_env
+from narl.deep.environment import open_env
 from narl.errors import InputError
 
 HAS_FFMPEG = importlib.util.find_spec("imageio_ffmpeg") is not None

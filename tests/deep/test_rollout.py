@@ -16,7 +16,7 @@ from tiny import (
     make_sac,
 )
 
-from narl.deep.replay import Replay, make_replay, unpack
+from narl.deep.replay_buffer import Replay, make_replay, unpack
 from narl.deep.rollout import Lane, branch, imagined_returns
 from narl.deep.selection import OPTIMISTIC, RANDOM
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from narl.deep import termination
-from narl.deep.envs import HostEnv, open_env
-from narl.deep.tasks import find_task
+from narl.deep.environment import HostEnv, open_env
+from narl.deep.presets import find_preset
 
 NAN, INF = float("nan"), float("inf")
 NUM_STATES = 150
@@ -49,7 +49,7 @@ ALL_ENTRIES = {
 
 @pytest.mark.parametrize("env_id", PRESETS)
 def test_agrees_with_gymnasium_on_random_states(env_id):
-    task = find_task(env_id)
+    task = find_preset(env_id)
     compare(env_id, task.env_kwargs, task.obs_keep)
 
 
@@ -59,7 +59,7 @@ def test_agrees_with_gymnasium_on_whole_observations(env_id):
 
 
 def compare(env_id, kwargs, keep):
-    task = find_task(env_id)
+    task = find_preset(env_id)
     name = env_id.partition("-")[0]
     host = open_env(task.name, 0, kwargs, scaling="none", obs_keep=keep)
     rng = np.random.default_rng(7)
@@ -137,7 +137,7 @@ def test_half_cheetah_never_ends():
 
 @pytest.mark.parametrize("name", RANGES)
 def test_any_leading_axes_and_compiled(name):
-    rule = find_task(f"{name}-v5").termination
+    rule = find_preset(f"{name}-v5").termination
     obs = jax.random.normal(jax.random.key(0), (3, 4, 45))
     action = jnp.zeros((3, 4, 2))
     done = jax.jit(rule)(obs, action, obs)

@@ -6,14 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from narl.deep.config import Settings
 from narl.deep.ensemble import Ensemble, ModelSettings, Scale, Weights
 from narl.deep.ensemble import optimiser as model_optimiser
-from narl.deep.nets import Layer
+from narl.deep.networks import Layer
 from narl.deep.rollout import Dream, Lane
 from narl.deep.sac import Sac, SacSettings
 from narl.deep.sac import optimiser as sac_optimiser
 from narl.deep.selection import OPTIMISTIC, SelectionSettings
-from narl.deep.settings import Settings
 from narl.deep.termination import never
 
 SAC = SacSettings(target_entropy=-1.0, hidden=(4,))

@@ -13,8 +13,8 @@ from types import ModuleType
 import pytest
 
 from narl import cli, compilation
-from narl.commands.interruptible import Interrupted, interruptible, stoppable
-from narl.commands.screen import Bars, note, stdout
+from narl.commands.console import Bars, note, stdout
+from narl.commands.interrupts import Interrupted, interruptible, stoppable
 
 SOURCE = Path(__file__).resolve().parent.parent.parent / "src"
 NARL = [sys.executable, "-m", "narl"]

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from narl.tabular.counts import Stats
 from narl.tabular.problem import Problem
-from narl.tabular.stats import Stats
 
 
 class Data(NamedTuple):

@@ -24,7 +24,7 @@ from narl.tabular.envs import (
     riverswim,
     stochastic_chain,
 )
-from narl.tabular.exchange import save_npz
+from narl.tabular.io import save_npz
 from narl.tabular.mdp import policy_value, solve
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,16 +12,16 @@ from layouts import assert_plan, data_of, f32, fix_samples, quick, slow
 from scipy.stats import binom, chisquare, kstest, norm
 
 from narl.tabular import narl_ucrl
-from narl.tabular.agents import agent_options, make_agent
-from narl.tabular.dynamics import dense
+from narl.tabular.counts import Stats, estimate
 from narl.tabular.envs import riverswim
 from narl.tabular.mdp import Episode, solve
 from narl.tabular.narl_ucbvi import FakeState, add_fakes, toss
 from narl.tabular.narl_ucrl import MemberState
 from narl.tabular.planning import steps_to_go
 from narl.tabular.problem import Problem, make_problem, make_world
+from narl.tabular.registry import agent_options, make_agent
 from narl.tabular.run import run_episode
-from narl.tabular.stats import Stats, estimate
+from narl.tabular.transitions import dense
 
 LEAST_P = 1e-3
 VISITS = np.array([[0.0, 1.0], [4.0, 100.0], [7.0, 0.0]])

@@ -11,8 +11,6 @@ from layouts import f32, quick, slow
 from scipy.optimize import brentq, minimize
 from scipy.stats import ks_2samp, kstest, norm
 
-from narl.tabular.draws import normal
-from narl.tabular.dynamics import Dynamics, dense
 from narl.tabular.noise import (
     Noise,
     as_reveal,
@@ -24,6 +22,8 @@ from narl.tabular.noise import (
     revealed,
 )
 from narl.tabular.planning import naevi
+from narl.tabular.sampling import normal
+from narl.tabular.transitions import Dynamics, dense
 
 # A KS test with a fixed key either holds for good or not; 1e-3 leaves room for one bad draw.
 LEAST_P = 1e-3

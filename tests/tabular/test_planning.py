@@ -9,7 +9,6 @@ import pytest
 from layouts import assert_plan, f32, quick, slow
 from scipy.optimize import brentq, linprog
 
-from narl.tabular.dynamics import Dynamics
 from narl.tabular.noise import Noise, Reveal, plain, simplex
 from narl.tabular.planning import (
     extended_value_iteration,
@@ -19,6 +18,7 @@ from narl.tabular.planning import (
     steps_to_go,
     value_iteration,
 )
+from narl.tabular.transitions import Dynamics
 
 SEEDS = range(4)
 """Instances of each shape; they share one compiled program."""

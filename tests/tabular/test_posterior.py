@@ -12,8 +12,8 @@ from scipy.special import gammaln
 from scipy.stats import kstest
 
 from narl.tabular import posterior
+from narl.tabular.counts import Stats
 from narl.tabular.posterior import gamma, log_gamma, sample_dynamics, sample_rewards
-from narl.tabular.stats import Stats
 
 # A KS test with a fixed key either holds for good or not; 1e-3 leaves room for one bad draw.
 LEAST_P = 1e-3

@@ -26,9 +26,9 @@ from narl.tabular import (
     solved_at,
     stochastic_chain,
 )
-from narl.tabular.agents import agent_options, make_agent
 from narl.tabular.mdp import evaluate
 from narl.tabular.problem import make_problem, make_world
+from narl.tabular.registry import agent_options, make_agent
 from narl.tabular.run import exact_regret, greedy_policy, play, run_episode
 
 RUN = sys.modules["narl.tabular.run"]  # the name narl.tabular.run itself is the function

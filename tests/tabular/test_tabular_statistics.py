@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from layouts import f32, quick, slow
 
-from narl.tabular import stats as statistics
-from narl.tabular.dynamics import dense
+from narl.tabular import counts as statistics
+from narl.tabular.counts import Stats, empty, estimate
 from narl.tabular.envs import deep_sea
 from narl.tabular.mdp import Episode, make_mdp, sample_episode
 from narl.tabular.problem import Problem, make_problem
-from narl.tabular.stats import Stats, empty, estimate
+from narl.tabular.transitions import dense
 
 
 def problem_of(num_states, num_actions, horizon, successors=None):

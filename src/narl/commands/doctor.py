@@ -44,7 +44,7 @@ class Doctor:
 def main(arguments: Sequence[str]) -> int:
     """Runs the command."""
     config = parse(Doctor, "narl doctor", arguments, "narl doctor --json")
-    from narl.commands.screen import print_json
+    from narl.commands.console import print_json
 
     findings = examine(config.runs)
     if config.json:
@@ -118,7 +118,7 @@ def _mujoco(problems: list[str]) -> bool:
     try:
         import numpy as np
 
-        from narl.deep.envs import open_env
+        from narl.deep.environment import open_env
 
         env = open_env("InvertedPendulum-v5", 0)
         env.reset()
@@ -154,10 +154,10 @@ def _cache() -> str | None:
 def _disk(runs: Path | None, problems: list[str]) -> dict[str, Any]:
     """The folder of the runs, whether it can be written, and what is free beside it."""
     try:
-        from narl import store
+        from narl import storage
 
-        root = store.default_root() if runs is None else runs
-        store.check_root(root)
+        root = storage.default_root() if runs is None else runs
+        storage.check_root(root)
         writable = True
     except InputError as error:
         problems.append(str(error))
@@ -176,7 +176,7 @@ def _disk(runs: Path | None, problems: list[str]) -> dict[str, Any]:
 def _show(findings: dict[str, Any]) -> None:
     from rich.table import Table
 
-    from narl.commands.screen import stdout
+    from narl.commands.console import stdout
 
     device = findings["device"]
     table = Table(box=None, pad_edge=False, show_header=False)

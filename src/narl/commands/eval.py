@@ -11,7 +11,7 @@ from tyro.conf import Positional
 
 from narl.commands.arguments import RunsFolder, Switch, as_typed, parse, value
 from narl.errors import Failure, InputError
-from narl.files import check_folder
+from narl.storage.folder import check_writable
 
 if TYPE_CHECKING:
     from narl.deep.agent import Agent
@@ -48,8 +48,8 @@ def main(arguments: Sequence[str]) -> int:
         raise InputError(
             f"--episodes: {config.episodes} is too small; the nearest valid value is 1"
         )
-    from narl.commands.screen import print_json, warnings_as_notes
-    from narl.deep.envs import EnvironmentFault
+    from narl.commands.console import print_json, warnings_as_notes
+    from narl.deep.environment import EnvironmentFault
 
     try:
         with warnings_as_notes():
@@ -113,8 +113,8 @@ def examine(config: Eval) -> tuple[dict[str, Any], Failure | None]:
 
 def record(agent: Agent, path: Path, seed: int) -> Failure | None:
     """Makes the video; what goes wrong is given back, for the episodes are not to be lost."""
-    from narl.commands.screen import note
-    from narl.deep.envs import EnvironmentFault
+    from narl.commands.console import note
+    from narl.deep.environment import EnvironmentFault
 
     note(f"recording the first episode of seed {seed}")
     try:
@@ -129,15 +129,15 @@ def record(agent: Agent, path: Path, seed: int) -> Failure | None:
 def find(config: Eval) -> tuple[Path, int | None]:
     """The folder, and the step of the last checkpoint if the training is not finished."""
     from narl.commands.training import refuse_other_runs
-    from narl.deep.unfinished import Unfinished, locate
-    from narl.store import MANIFEST, default_root
+    from narl.storage.runs import MANIFEST, default_root
+    from narl.storage.unfinished import UnfinishedRun, locate
 
     folder = Path(config.run)
     if (folder / MANIFEST).is_file():
         return folder, None
     root = default_root() if config.runs is None else config.runs
     found = locate(root, config.run)
-    if not isinstance(found, Unfinished):
+    if not isinstance(found, UnfinishedRun):
         refuse_other_runs(found)
         return found.path, None
     if not found.step:
@@ -152,12 +152,12 @@ def check_video(path: Path) -> None:
     rendering.check_video(path)
     if path.is_dir():
         raise InputError(f"video: {path} is a folder; give a file, such as video.mp4")
-    check_folder("video", path.absolute().parent, f"choose another place than {path}")
+    check_writable("video", path.absolute().parent, f"choose another place than {path}")
 
 
 def check_pictures(agent: Agent) -> None:
     """Draws one picture; says in one line why it cannot."""
-    from narl.deep.envs import EnvironmentFault
+    from narl.deep.environment import EnvironmentFault
     from narl.deep.rendering import check_rendering
 
     try:
@@ -171,7 +171,7 @@ def show(found: dict[str, Any]) -> None:
     """What a person sees."""
     from rich.table import Table
 
-    from narl.commands.screen import stdout
+    from narl.commands.console import stdout
 
     table = Table(box=None, pad_edge=False)
     for column in ("seed", "mean", "std", "min", "max", "length"):

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     """Runs the command."""
     config = parse(Paper, "narl paper", arguments, EXAMPLE)
     from narl import paper
-    from narl.commands.screen import print_json
+    from narl.commands.console import print_json
 
     known = [entry.id for entry in paper.ENTRIES]
     for id_ in config.ids:
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _show(entries: Sequence[Entry], found: dict[str, list[str]]) -> None:
-    from narl.commands.screen import stdout
+    from narl.commands.console import stdout
 
     console = stdout()
     for entry in entries:

@@ -11,10 +11,10 @@ from tyro.conf import Positional
 
 from narl.commands.arguments import RunsFolder, Switch, parse, value
 from narl.errors import InputError
-from narl.files import check_folder
+from narl.storage.folder import check_writable
 
 if TYPE_CHECKING:
-    from narl.experiments.outcome import Outcome
+    from narl.report.document import Outcome
 
 EXAMPLE = "narl report --out report.html"
 TRAININGS = "narl report train-narl-hopper-v5 --out report.html"
@@ -57,10 +57,10 @@ def main(arguments: Sequence[str]) -> int:
     if config.out.suffix.lower() != ".html" or config.out.is_dir():
         name = config.out.with_suffix(".html").name
         raise InputError(f"--out: {config.out} is no .html file; such as {name}")
-    from narl.commands.interruptible import interruptible
-    from narl.commands.screen import print_json, stdout
+    from narl.commands.console import print_json, stdout
+    from narl.commands.interrupts import interruptible
 
-    check_folder("--out", config.out.parent, "choose another")
+    check_writable("--out", config.out.parent, "choose another")
     outcomes = _trainings(config) if config.run else _experiments(config)
     from narl.report import write_report
 
@@ -97,9 +97,9 @@ def _trainings(config: Report) -> list[Outcome]:
     for name in (name for name, is_given in given.items() if is_given):
         raise InputError(f"{name}: it is for experiments, not for trainings; leave it out, or RUN")
     from narl.commands.trainings import told
-    from narl.deep.unfinished import locate
-    from narl.experiments.trainings import outcomes_of
-    from narl.store import default_root
+    from narl.report.training_report import outcomes_of
+    from narl.storage.runs import default_root
+    from narl.storage.unfinished import locate
 
     root = default_root() if config.runs is None else config.runs
     found = [locate(root, run) for run in config.run]
@@ -110,7 +110,7 @@ def _trainings(config: Report) -> list[Outcome]:
 def gather(folder: Path, also: Path | None, scale: str | None) -> list[Outcome]:
     """The outcomes in the folders: one per experiment, in the paper's order."""
     from narl.experiments import EXPERIMENTS
-    from narl.experiments.outcome import load
+    from narl.report.document import load
 
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--results: {folder} is not a folder; choose another")

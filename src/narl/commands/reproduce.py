@@ -13,11 +13,11 @@ from tyro.conf import Positional
 
 from narl.commands.arguments import RunsFolder, Switch, parse, value
 from narl.errors import InputError, unknown
-from narl.files import check_folder
+from narl.storage.folder import check_writable
 
 if TYPE_CHECKING:
     from narl.experiments.experiment import Experiment
-    from narl.experiments.outcome import Outcome
+    from narl.report.document import Outcome
 
 EXAMPLE = "narl reproduce fig1a --scale small"
 
@@ -49,14 +49,14 @@ class Reproduce:
 def main(arguments: Sequence[str]) -> int:
     """Runs the command."""
     config = parse(Reproduce, "narl reproduce", arguments, EXAMPLE)
-    from narl import store
-    from narl.commands.screen import print_json
+    from narl import storage
+    from narl.commands.console import print_json
     from narl.compilation import enable_cache
     from narl.experiments import EXPERIMENTS
 
     chosen = choose(config.ids, list(EXPERIMENTS))
-    root = store.check_root(store.default_root() if config.runs is None else config.runs)
-    check_folder("--results", config.results, "choose another")
+    root = storage.check_root(storage.default_root() if config.runs is None else config.runs)
+    check_writable("--results", config.results, "choose another")
     enable_cache()
     done: list[dict[str, Any]] = []
     for id_ in chosen:
@@ -93,9 +93,9 @@ def choose(ids: Sequence[str], known: Sequence[str]) -> list[str]:
 
 
 def _one(experiment: Experiment, config: Reproduce, root: Path) -> tuple[Outcome, Path]:
-    from narl.commands.screen import Bars
+    from narl.commands.console import Bars
     from narl.experiments.experiment import Watch, is_training, reproduce
-    from narl.experiments.outcome import save
+    from narl.report.document import save
 
     cells = experiment.cells(config.scale).values()
     with Bars(experiment.id, len(cells)) as bars:
@@ -123,12 +123,12 @@ def _carry_out(
     work: Callable[[Callable[[], bool]], Outcome], *, leaves_checkpoints: bool
 ) -> Outcome:
     """The outcome; an interrupt ends the work at once, or when it has left a checkpoint."""
-    from narl.commands.interruptible import interruptible, stoppable
-    from narl.commands.screen import note
+    from narl.commands.console import note
+    from narl.commands.interrupts import interruptible, stoppable
 
     if not leaves_checkpoints:
         return interruptible(lambda: work(lambda: False))
-    from narl.deep.course import Stopped
+    from narl.deep.training_run import Stopped
 
     try:
         return stoppable(work, lambda: note("stopping: a checkpoint is written …"))
@@ -141,7 +141,7 @@ def show(outcome: Outcome, path: Path, seconds: float) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from narl.commands.screen import stdout
+    from narl.commands.console import stdout
 
     colours = {"holds": "green", "fails": "red", "undecided": "yellow"}
     console = stdout()

@@ -36,9 +36,9 @@ class Resume:
 def main(arguments: Sequence[str]) -> int:
     """Runs the command."""
     config = parse(Resume, "narl resume", arguments, EXAMPLE)
-    from narl.commands.screen import note, print_json
+    from narl.commands.console import note, print_json
     from narl.commands.training import Wishes, follow, refuse_other_runs, result, show
-    from narl.deep.unfinished import Unfinished, locate
+    from narl.storage.unfinished import UnfinishedRun, locate
 
     wishes = Wishes(
         runs=config.runs,
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         json=config.json,
     )
     found = locate(wishes.root, config.run, unfinished_first=True)
-    if not isinstance(found, Unfinished):
+    if not isinstance(found, UnfinishedRun):
         refuse_other_runs(found)
         note(f"{found.id} is finished; there is nothing to continue")
         if config.json:
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
             f"run {found.id}: {'; '.join(found.problems)}; train it anew (the `narl train` that "
             f"began it, with --fresh), or remove it (`narl runs remove {found.path.name}`)"
         )
-    from narl.deep.course import course_from
+    from narl.deep.training_run import course_from
 
     root = found.path.resolve().parent
     own = config.runs if root == wishes.root.resolve() else root

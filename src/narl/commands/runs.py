@@ -16,8 +16,8 @@ from narl.errors import InputError, nearest
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from narl.deep.unfinished import Unfinished
-    from narl.store import Run
+    from narl.storage.runs import Run
+    from narl.storage.unfinished import UnfinishedRun
 
 HELP = """\
 usage: narl runs [list | show RUN | remove RUN...] [OPTIONS]
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _root(given: Path | None) -> Path:
-    from narl.store import default_root
+    from narl.storage.runs import default_root
 
     return default_root() if given is None else given
 
@@ -95,14 +95,14 @@ def _root(given: Path | None) -> Path:
 def list_runs(arguments: Sequence[str]) -> int:
     """`narl runs list`."""
     config = parse(ListRuns, "narl runs list", arguments, "narl runs list --json")
-    from narl import store
-    from narl.commands.screen import print_json
+    from narl import storage
+    from narl.commands.console import print_json
     from narl.commands.trainings import summary_of_unfinished
-    from narl.deep.unfinished import list_unfinished
+    from narl.storage.unfinished import list_unfinished_runs
 
     root = _root(config.runs)
-    kept = store.list_runs(root)
-    unfinished = [summary_of_unfinished(one) for one in list_unfinished(root)]
+    kept = storage.list_runs(root)
+    unfinished = [summary_of_unfinished(one) for one in list_unfinished_runs(root)]
     if config.json:
         print_json({"root": str(root), "runs": [summary(run) for run in kept] + unfinished})
     else:
@@ -131,7 +131,7 @@ def summary(run: Run) -> dict[str, Any]:
 
 
 def _show_list(root: Path, kept: list[Run], unfinished: list[dict[str, Any]]) -> None:
-    from narl.commands.screen import stdout
+    from narl.commands.console import stdout
     from narl.commands.trainings import is_training, show_trainings, summary_of_run
 
     console = stdout()
@@ -150,7 +150,7 @@ def _show_list(root: Path, kept: list[Run], unfinished: list[dict[str, Any]]) ->
 def _show_others(console: Console, kept: list[Run]) -> None:
     from rich.table import Table
 
-    from narl.commands.screen import PIPE_WIDTH
+    from narl.commands.console import PIPE_WIDTH
 
     table = Table(box=None, pad_edge=False)
     table.add_column("run")
@@ -209,11 +209,11 @@ def options_that_differ(kept: Sequence[Run]) -> dict[str, str]:
 def show_run(arguments: Sequence[str]) -> int:
     """`narl runs show`."""
     config = parse(ShowRun, "narl runs show", arguments, "narl runs show tabular-narl-ucrl")
-    from narl.commands.screen import print_json
-    from narl.deep.unfinished import Unfinished, locate
+    from narl.commands.console import print_json
+    from narl.storage.unfinished import UnfinishedRun, locate
 
     run = locate(_root(config.runs), config.run)
-    if isinstance(run, Unfinished):
+    if isinstance(run, UnfinishedRun):
         _show_unfinished(run, config.json)
         return 0
     arrays = {
@@ -229,8 +229,8 @@ def show_run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _show_unfinished(one: Unfinished, as_json: bool) -> None:
-    from narl.commands.screen import print_json
+def _show_unfinished(one: UnfinishedRun, as_json: bool) -> None:
+    from narl.commands.console import print_json
     from narl.commands.trainings import summary_of_unfinished
 
     line = summary_of_unfinished(one)
@@ -242,10 +242,10 @@ def _show_unfinished(one: Unfinished, as_json: bool) -> None:
     _show_parts(one, {"unfinished": {name: line[name] for name in shown}, **parts})
 
 
-def _show_parts(run: Run | Unfinished, parts: dict[str, dict[str, Any]]) -> None:
+def _show_parts(run: Run | UnfinishedRun, parts: dict[str, dict[str, Any]]) -> None:
     from rich.table import Table
 
-    from narl.commands.screen import stdout
+    from narl.commands.console import stdout
 
     console = stdout()
     console.print(run.path.name, style="bold", soft_wrap=True)
@@ -282,9 +282,9 @@ def remove_runs(arguments: Sequence[str]) -> int:
     """`narl runs remove`."""
     example = "narl runs remove tabular-narl-ucrl --yes"
     config = parse(RemoveRuns, "narl runs remove", arguments, example)
-    from narl import store
-    from narl.commands.screen import note, print_json
-    from narl.deep.unfinished import PART, remove_unfinished
+    from narl import storage
+    from narl.commands.console import note, print_json
+    from narl.storage.unfinished import PART, remove_unfinished_run
 
     if not config.run:
         raise InputError(f"RUN: missing; it is like `{example}`")
@@ -295,9 +295,9 @@ def remove_runs(arguments: Sequence[str]) -> int:
         return 0
     for id_ in ids:
         if id_.endswith(PART):
-            remove_unfinished(root / id_)
+            remove_unfinished_run(root / id_)
         else:
-            store.remove(root, id_)
+            storage.remove_run(root, id_)
     if config.json:
         print_json({"removed": ids})
     else:
@@ -307,14 +307,14 @@ def remove_runs(arguments: Sequence[str]) -> int:
 
 def _id(root: Path, given: str) -> str:
     """The name of a run's folder that is there; a damaged one's too."""
-    from narl import store
-    from narl.deep.unfinished import PART, list_unfinished, locate
+    from narl import storage
+    from narl.storage.unfinished import PART, list_unfinished_runs, locate
 
     folder = Path(given)
     if folder.is_dir() and folder.resolve().parent == root.resolve():
         return folder.name
-    parts = [one.path.name for one in list_unfinished(root)]
-    names = store.run_ids(root)
+    parts = [one.path.name for one in list_unfinished_runs(root)]
+    names = storage.list_run_ids(root)
     names += [part for part in parts if part.removesuffix(PART) not in names]
     whole = given in (*names, *parts)
     fitting = [given] if whole else [name for name in names if name.startswith(given)]

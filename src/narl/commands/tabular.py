@@ -21,8 +21,8 @@ from narl.commands.arguments import (
 from narl.errors import InputError
 
 if TYPE_CHECKING:
-    from narl.store import Run
-    from narl.tabular.study import Study
+    from narl.storage.runs import Run
+    from narl.tabular.config import Study
 
 EXAMPLE = "narl tabular narl-ucrl riverswim --episodes 1000 --seeds 0:20"
 MAX_EPISODES = 10_000_000
@@ -127,11 +127,11 @@ def main(arguments: Sequence[str]) -> int:
     """Runs the command."""
     config = parse(Tabular, "narl tabular", arguments, EXAMPLE)
     item = _study(config)
-    from narl.commands.interruptible import interruptible
-    from narl.commands.screen import Bars, note, print_json
+    from narl.commands.console import Bars, note, print_json
+    from narl.commands.interrupts import interruptible
     from narl.compilation import enable_cache
-    from narl.store import default_root
-    from narl.tabular.study import execute
+    from narl.storage.runs import default_root
+    from narl.tabular.config import execute
 
     root = default_root() if config.runs is None else config.runs
     enable_cache()
@@ -168,8 +168,8 @@ def _study(config: Tabular) -> Study:
         )
     if config.env_seed is not None and config.env != "random-mdp":
         raise InputError(f"--env-seed: {config.env} is not drawn at random; leave it out")
-    from narl.tabular.agents import agent_options
-    from narl.tabular.study import study
+    from narl.tabular.config import study
+    from narl.tabular.registry import agent_options
 
     given = {
         field.name: getattr(config, field.name)
@@ -229,7 +229,7 @@ def show(config: Tabular, kept: Run, found: bool) -> None:
     """What a person sees."""
     from rich.table import Table
 
-    from narl.commands.screen import stdout
+    from narl.commands.console import stdout
 
     metrics = kept.metrics
     table = Table(box=None, pad_edge=False)

@@ -12,7 +12,7 @@ from narl.commands.arguments import RunsFolder, Switch, as_typed, either, parse,
 from narl.errors import InputError
 
 if TYPE_CHECKING:
-    from narl.deep.course import Course
+    from narl.deep.training_run import Course
 
 EXAMPLE = "narl train InvertedPendulum-v5 --algo narl --members 3 --radius 0.1 --seeds 0:5"
 MOST_STEPS = 1_000_000_000
@@ -179,9 +179,9 @@ def make_course(config: Train) -> Course:
     """What is to be trained; whatever is wrong is said before anything is written."""
     seeds = parse_seeds(config.seeds)
     given = settings_given(config)
-    from narl.deep.course import Course
+    from narl.deep.config import ALGORITHMS, make_settings
     from narl.deep.owners import refuse_what_is_not_used
-    from narl.deep.settings import ALGORITHMS, make_settings
+    from narl.deep.training_run import Course
     from narl.errors import unknown
 
     if config.algo not in ALGORITHMS:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from narl.errors import Failure, InputError
 
 if TYPE_CHECKING:
-    from narl.deep.course import Course
     from narl.deep.loggers import Logger
-    from narl.store import Run
+    from narl.deep.training_run import Course
+    from narl.storage.runs import Run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,14 +32,14 @@ class Wishes:
 
     @property
     def root(self) -> Path:
-        from narl.store import default_root
+        from narl.storage.runs import default_root
 
         return default_root() if self.runs is None else self.runs
 
 
 def follow(course: Course, wishes: Wishes) -> int:
     """Trains, shows how it goes and what came out; the exit status."""
-    from narl.commands.screen import print_json
+    from narl.commands.console import print_json
 
     begun: list[int] = []
     kept = find(course, wishes)
@@ -55,22 +55,22 @@ def follow(course: Course, wishes: Wishes) -> int:
 
 def find(course: Course, wishes: Wishes) -> Run | None:
     """The finished run, unless another is wanted."""
-    from narl import store
+    from narl import storage
 
     if wishes.fresh or wishes.unfinished:
         return None
-    return store.find(store.check_root(wishes.root), course.config())
+    return storage.find_run(storage.check_root(wishes.root), course.config())
 
 
 def carry_out(course: Course, wishes: Wishes, on_resume: Callable[[int], None]) -> Run:
     """The run, trained to its end; interrupts and faults say how it goes on."""
-    from narl.commands.bar import TrainingBar
-    from narl.commands.interruptible import Interrupted, stoppable
-    from narl.commands.screen import note, warnings_as_notes
+    from narl.commands.console import note, warnings_as_notes
+    from narl.commands.interrupts import Interrupted, stoppable
+    from narl.commands.training_bar import TrainingBar
     from narl.compilation import enable_cache
-    from narl.deep.course import Stopped, check_course, train
-    from narl.deep.envs import EnvironmentFault
-    from narl.deep.train import Fault
+    from narl.deep.environment import EnvironmentFault
+    from narl.deep.trainer import Fault
+    from narl.deep.training_run import Stopped, check_course, train
 
     check_course(course)
     enable_cache()
@@ -122,7 +122,7 @@ def carry_out(course: Course, wishes: Wishes, on_resume: Callable[[int], None]) 
 
 
 def is_compiling() -> bool:
-    """Whether a program is compiled in the background (see `narl.deep.lanes`)."""
+    """Whether a program is compiled in the background (see `narl.deep.replicas`)."""
     return any(thread.name.startswith("narl-compile") for thread in threading.enumerate())
 
 
@@ -156,10 +156,10 @@ def in_words(fault: Exception) -> str:
 
 def what_is_left(course: Course, wishes: Wishes, again: str) -> str:
     """What a fault has not destroyed."""
-    from narl.deep.unfinished import PART, Unfinished
+    from narl.storage.unfinished import PART, UnfinishedRun
 
     part = wishes.root / f"{course.id}{PART}"
-    step = Unfinished(part, {}, 1).step
+    step = UnfinishedRun(part, {}, 1).step
     if not step:
         return "there was no checkpoint yet"
     return f"the checkpoint of step {step} is kept in {part}, `{again}` tries again from there"
@@ -184,8 +184,8 @@ def show(kept: Run, found: bool, again: str = "--fresh") -> None:
     """What a person sees at the end; ``again`` is what would train it again."""
     from rich.table import Table
 
-    from narl.commands.bar import duration, mean_return
-    from narl.commands.screen import stdout
+    from narl.commands.console import stdout
+    from narl.commands.training_bar import duration, mean_return
 
     config, metrics = kept.config, kept.metrics
     table = Table(box=None, pad_edge=False)

@@ -6,19 +6,19 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from narl.commands.bar import mean_return
+from narl.commands.training_bar import mean_return
 from narl.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from narl.deep.plan import Course
-    from narl.deep.unfinished import Unfinished
-    from narl.experiments.trainings import Told
-    from narl.store import Run
+    from narl.report.training_report import Told
+    from narl.storage.runs import Run
+    from narl.storage.unfinished import UnfinishedRun
 
 
-def is_training(run: Run | Unfinished) -> bool:
+def is_training(run: Run | UnfinishedRun) -> bool:
     """Whether `narl train` made it."""
     return run.config.get("experiment") == "train"
 
@@ -38,7 +38,7 @@ def summary_of_run(run: Run) -> dict[str, Any]:
     }
 
 
-def summary_of_unfinished(one: Unfinished) -> dict[str, Any]:
+def summary_of_unfinished(one: UnfinishedRun) -> dict[str, Any]:
     """An unfinished training in the list; the return is that of its last epoch."""
     last = one.last_row() or {}
     return {
@@ -70,7 +70,7 @@ def show_trainings(console: Console, lines: Sequence[dict[str, Any]]) -> None:
     """A table where it fits, otherwise a few lines for each."""
     from rich.table import Table
 
-    from narl.commands.screen import PIPE_WIDTH
+    from narl.commands.console import PIPE_WIDTH
 
     table = Table(box=None, pad_edge=False)
     table.add_column("training")
@@ -139,12 +139,12 @@ def _compact(setting: Any) -> str:
     return "none" if setting is None else str(setting)
 
 
-def told(run: Run | Unfinished) -> Told:
+def told(run: Run | UnfinishedRun) -> Told:
     """What a report shows of a training."""
-    from narl.deep.journal import NAME, as_rows
     from narl.deep.plan import course_from
-    from narl.deep.unfinished import Unfinished
-    from narl.experiments.trainings import Told
+    from narl.report.training_report import Told
+    from narl.storage.metrics_log import NAME, rows_from_bytes
+    from narl.storage.unfinished import UnfinishedRun
 
     name = run.path.name
     if not run.config:
@@ -157,11 +157,11 @@ def told(run: Run | Unfinished) -> Told:
             "when all are finished (the command that began them continues them)"
         )
     course = course_from(run.config)
-    rows = run.rows() if isinstance(run, Unfinished) else as_rows(run.extra(NAME))
+    rows = run.rows() if isinstance(run, UnfinishedRun) else rows_from_bytes(run.extra(NAME))
     if not rows:
         raise InputError(f"run: {name} has no finished epoch yet; wait for its first")
     command = command_of(course)
-    if isinstance(run, Unfinished):
+    if isinstance(run, UnfinishedRun):
         return Told(name, course, rows, command)
     metrics = run.metrics
     lanes = metrics.get("lanes", 0)
@@ -170,9 +170,9 @@ def told(run: Run | Unfinished) -> Told:
 
 def command_of(course: Course) -> str:
     """What is typed to train it again: all that is not a default."""
+    from narl.deep.config import make_settings
     from narl.deep.owners import owners_of
-    from narl.deep.settings import make_settings
-    from narl.experiments.trainings import seeds_as_typed
+    from narl.report.training_report import seeds_as_typed
 
     settings = course.settings
     usual = make_settings(settings.env, settings.algo)

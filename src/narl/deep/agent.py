@@ -13,18 +13,13 @@ import gymnasium
 import jax
 import numpy as np
 
-from narl import store
-from narl.deep.asked import check_episodes, check_seeds, check_steps
+from narl import storage
 from narl.deep.callbacks import Callback, as_callback
-from narl.deep.checkpoint import save_checkpoint
-from narl.deep.course import Course, course_from, open_course
-from narl.deep.envs import HostEnv, MakeEnv
+from narl.deep.config import Settings, make_settings
+from narl.deep.environment import HostEnv, MakeEnv
 from narl.deep.evaluation import Evaluation, evaluate, evaluation_seed
 from narl.deep.interrupts import holding_interrupts
-from narl.deep.journal import NAME as JOURNAL
-from narl.deep.kept import curves, sees_first_entries
 from narl.deep.learning import Learning
-from narl.deep.own_env import OwnEnv, as_ends, check_termination
 from narl.deep.owners import refuse_what_is_not_used
 from narl.deep.policy import (
     Interface,
@@ -34,12 +29,17 @@ from narl.deep.policy import (
     interface_of,
     policy_from,
 )
+from narl.deep.run_artifacts import curves, sees_first_entries
 from narl.deep.saved import read_saved
-from narl.deep.settings import Settings, make_settings
-from narl.deep.unfinished import CHECKPOINTS
+from narl.deep.training_run import Course, course_from, open_course
+from narl.deep.user_environment import OwnEnv, as_ends, check_termination
 from narl.deep.video import record_episode
 from narl.errors import InputError
-from narl.files import plain
+from narl.storage.checkpoints import save_checkpoint
+from narl.storage.folder import to_json_values
+from narl.storage.metrics_log import NAME as JOURNAL
+from narl.storage.unfinished import CHECKPOINTS
+from narl.validation import check_episodes, check_seeds, check_steps
 
 Env = str | MakeEnv | gymnasium.Env
 """Gymnasium's id, a function that makes environments, or an environment (for one seed)."""
@@ -119,7 +119,7 @@ class Agent:
         stays, and learning can go on. Where a step itself goes wrong, the networks of the last
         epoch stay. ``total_timesteps`` is another name of ``total_steps``.
         """
-        from narl.commands.bar import TrainingBar
+        from narl.commands.training_bar import TrainingBar
 
         more = check_steps(total_steps, total_timesteps, self.settings.steps)
         goes_on, learning = as_callback(callback), self._learning
@@ -138,7 +138,7 @@ class Agent:
                 bar.advance(self.num_steps)
                 if row is None:
                     continue
-                self.history.append(plain("row", row, non_finite="null"))
+                self.history.append(to_json_values("row", row, non_finite="null"))
                 self._refresh()
                 bar.end_epoch(row)
                 if not goes_on(row):
@@ -239,7 +239,7 @@ class Agent:
             raise InputError(f"data: there is none; {why}")
         own = {"own_env": self._own is not None, "own_termination": self._own_termination}
         last = self.history[-1] if self.history else {}
-        kept = store.save_at(
+        kept = storage.save_run_at(
             folder,
             Course(self.settings, self.seeds).config() | own,
             {

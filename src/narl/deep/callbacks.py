@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from narl.deep.asked import misfit
 from narl.errors import InputError
+from narl.validation import signature_error
 
 Callback = Callable[[dict[str, Any]], Any]
 """Given the diagnostics of an epoch; False ends learning, NumPy's as well."""
@@ -42,7 +42,7 @@ def _check(callback: Any) -> None:
             f"callback: {type(callback).__name__} given; it must be a function that takes the row "
             "of an epoch, or a list of such functions"
         )
-    error = misfit(callback, {})
+    error = signature_error(callback, {})
     if error is not None:
         name = getattr(callback, "__name__", type(callback).__name__)
         raise InputError(

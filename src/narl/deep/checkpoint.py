@@ -1,387 +1,328 @@
-"""Checkpoints: everything that a training needs to go on, checked before it is believed.
+"""A training as arrays and notes, and back: what a checkpoint holds.
 
-A checkpoint is a folder `step-000012345` of arrays.npz (not compressed: buffers are large and
-do not shrink), notes.json and manifest.json (the step, and size and SHA-256 of all others). Large
-arrays have files of their own, arrays-1.npz and so on, which are hashed side by side. The folder is
-written under a hidden name, flushed to disk and renamed, so what stands under the final name is
-whole. Whoever saves holds the folder (see `narl.deep.lock`).
+Of the imagined transitions only those that count are kept, "imagined.<lane>", the oldest first.
 """
 
-import contextlib
-import hashlib
-import json
+from __future__ import annotations
+
+import dataclasses
+import functools
 import logging
-import os
-import re
-import struct
-import time
-import uuid
-import zipfile
-from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
-from io import BufferedReader
-from pathlib import Path
-from typing import IO, Any
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int
 
+from narl.deep.algorithm import Learner
+from narl.deep.counters import Books
+from narl.deep.ensemble_fit import FitReport
+from narl.deep.replay_buffer import Replay, row_width
+from narl.deep.replicas import Lanes
+from narl.deep.rollout import Selections
+from narl.deep.trainer import Training
 from narl.errors import InputError
-from narl.files import as_json, digest, discard, flush_folder, plain, write_bytes
+from narl.storage.checkpoints import LEAF, check_array
 
-ARRAYS, NOTES, MANIFEST = "arrays.npz", "notes.json", "manifest.json"
-CHUNK = 1 << 24
-"""Bytes that are written and hashed at a time."""
-LARGE = 1 << 26
-"""Bytes from which on an array has a file of its own."""
-BACKGROUND = 1 << 28
-"""Bytes from which on a checkpoint is written while the training goes on."""
-
-_NAME = re.compile(r"step-(\d{9,})")
-LEAF = re.compile(r"[A-Za-z0-9_.-]+")
-_FILE = re.compile(r"arrays(-[1-9]\d*)?\.npz")
-_PARTIAL = ".partial-"
+REPORTS: dict[str, Any] = {"fit": FitReport, "selections": Selections}
+PIECE = 1 << 25
+"""Bytes that are fetched from the device at a time."""
+_NO_ROWS: Any = np.zeros(0, np.float32)
+"""Stands for the imagined rows, which are stored by themselves."""
 _log = logging.getLogger("narl")
-Arrays = Mapping[str, np.ndarray] | Callable[[], Mapping[str, np.ndarray]]
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """A checkpoint that was intact; `skipped` names the newer ones that were not, and why."""
+class Snapshot(NamedTuple):
+    """Everything that a training needs to go on from a moment, bit for bit."""
 
-    step: int
-    arrays: dict[str, np.ndarray]
     notes: dict[str, Any]
-    path: Path
-    skipped: tuple[str, ...] = ()
+    size: int
+    """Bytes of the arrays, at most."""
+    arrays: Callable[[], dict[str, np.ndarray]]
+    """They have memory of their own; another thread may ask for them while the training goes on."""
 
 
-class _Damaged(Exception):
-    """Why a checkpoint cannot be used."""
+def snapshot(training: Training) -> Snapshot:
+    """The present moment.
 
-
-def save_checkpoint(
-    folder: Path,
-    step: int,
-    arrays: Mapping[str, np.ndarray],
-    notes: Mapping[str, Any],
-    keep: int = 2,
-    known: Collection[Path] = (),
-) -> Path:
-    """Keep the state at `step`, then remove all but the newest `keep` intact checkpoints.
-
-    One of the same step is replaced. An intact one of a later step is another training's:
-    nothing is saved beside it, since it would be the one that is loaded. Those that are `known`
-    to be intact are not read for it. The notes are JSON values; NaN belongs in the arrays.
+    An accelerator copies its state, where it has room for that, and the arrays are fetched from the
+    copy when they are asked for; otherwise they are fetched now.
     """
-    if step < 0:
-        raise InputError(f"checkpoint: step {step} given; must be at least 0")
-    if keep < 1:
-        raise InputError(f"checkpoint: keep {keep} given; must be at least 1")
-    for name, array in arrays.items():
-        check_array(name, array)
-    content = as_json(plain("notes", notes))
-    _refuse_older(folder, step)
-    name = f"step-{step:09d}"
-    final, partial = folder / name, _hidden_name(folder / name)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for left in folder.glob(f"{_PARTIAL}*"):  # saves that were killed
-            discard(left)
-        partial.mkdir()
-        digests = {**_write_arrays(partial, arrays), NOTES: digest(content)}
-        write_bytes(partial / NOTES, content)
-        write_bytes(partial / MANIFEST, as_json({"step": int(step), "files": digests}))
-        flush_folder(partial)
-        replaced = _hide(final)
-        partial.rename(final)
-        flush_folder(folder)
-        discard(replaced)
-    except OSError as error:
-        raise OSError(error.errno, f"checkpoint {name} was not saved: {error.strerror}") from error
-    finally:
-        discard(partial)
-    _prune(folder, {final, *known}, keep)
-    return final
+    runner, state = training.runner, training.state
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
+    reports = {k: v._asdict() for k, v in training.books.reports.items()}
+    of_envs: dict[str, np.ndarray] = {}
+    captured = []
+    for i, env in enumerate(training.envs):
+        kept = env.capture()
+        captured.append(kept["json"])
+        of_envs |= {f"env.{i}.{name}": array for name, array in kept["arrays"].items()}
+    books = dataclasses.asdict(training.books)
+    books["reports"] = sorted(training.books.reports)
+    notes = {"books": books, "envs": captured}
+    later = runner.batched and _has_room(size)
+    kept_state = _copied(state) if later else state
+
+    def arrays() -> dict[str, np.ndarray]:
+        return _arrays_of(runner, kept_state, reports) | of_envs
+
+    if later:
+        return Snapshot(notes, size, arrays)
+    made = arrays()
+    return Snapshot(notes, size, lambda: made)
 
 
-def load_checkpoint(folder: Path, otherwise: str = "train anew") -> Checkpoint:
-    """The newest intact checkpoint; newer ones that are damaged are skipped with a warning.
-
-    Where there is none, the error says what to do ``otherwise``.
-    """
-    skipped: list[str] = []
-    for path in _newest_first(folder):
-        try:
-            return replace(_read(path), skipped=tuple(skipped))
-        except _Damaged as cause:
-            _log.warning("checkpoint %s is damaged and not used: %s", path.name, cause)
-            skipped.append(f"{path.name}: {cause}")
-    found = "; ".join(skipped) or "none is there"
-    raise InputError(f"checkpoint: no intact one in {folder} ({found}); {otherwise}")
+def capture(training: Training) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays and notes of this moment."""
+    taken = snapshot(training)
+    return taken.arrays(), taken.notes
 
 
-def damage_of(folder: Path) -> list[str]:
-    """Why none of the checkpoints can be used; empty where one can, or none is there.
-
-    Large ones, which take long to read, are believed until they are loaded.
-    """
-    causes: list[str] = []
-    for path in _newest_first(folder):
-        if sum(file.stat().st_size for file in path.glob("*")) >= BACKGROUND:
-            return []
-        if not (cause := _cause(path)):
-            return []
-        causes.append(f"{path.name}: {cause}")
-    return causes
-
-
-class Checkpoints:
-    """The checkpoints of one training; a large one is written while the training goes on."""
-
-    def __init__(self, folder: Path, keep: int = 2) -> None:
-        self.folder, self.keep = folder, keep
-        self.last = self.kept = 0
-        """The steps of the newest one, and of the newest one that is on disk."""
-        self.seconds = 0.0
-        """What the last one took, in the background or not."""
-        self._known: set[Path] = set()
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="narl-checkpoint")
-        self._writing: Future[Path] | None = None
-
-    def load(self) -> Checkpoint:
-        """The newest that is intact."""
-        found = load_checkpoint(self.folder, "begin anew with --fresh")
-        self._known.add(found.path)
-        self.last = self.kept = found.step
-        return found
-
-    def save(self, step: int, arrays: Arrays, notes: Mapping[str, Any], size: int) -> None:
-        """Keeps `size` bytes, into which nobody may write now; a function is called later."""
-        self.wait()
-        self.last = step
-        self._writing = self._writer.submit(self._write, step, arrays, notes)
-        if size < BACKGROUND:
-            self.wait()
-
-    def _write(self, step: int, arrays: Arrays, notes: Any) -> Path:
-        begin, known = time.perf_counter(), frozenset(self._known)
-        arrays = arrays() if callable(arrays) else arrays
-        path = save_checkpoint(self.folder, step, arrays, notes, self.keep, known)
-        self.seconds = time.perf_counter() - begin
-        return path
-
-    def check(self) -> None:
-        """Raises what went wrong in the background."""
-        if self._writing is not None and self._writing.done():
-            self.wait()
-
-    def wait(self) -> None:
-        """Until everything is on disk; raises what went wrong."""
-        if (writing := self._writing) is not None:
-            wait([writing])  # interrupted here, it is still being written
-            self._writing = None
-            self._known.add(writing.result())
-            self.kept = self.last
-
-    def close(self) -> None:
-        """Waits too. What goes wrong here is only said: something else has ended the training."""
-        try:
-            self.wait()
-        except Exception as error:
-            _log.warning("%s", error)
-        self._writer.shutdown()
-
-
-def check_array(name: str, array: np.ndarray) -> None:
-    """Refuses what a checkpoint cannot hold."""
-    if not LEAF.fullmatch(str(name)):
-        raise InputError(f"checkpoint: array name {name!r} given; use letters, digits, _ . -")
-    # isbuiltin is 2 for types that others registered, such as bfloat16: .npy would lose them
-    if array.dtype.kind not in "biufc" or array.dtype.isbuiltin == 2:
-        raise InputError(f"checkpoint: {name} has dtype {array.dtype}; must be NumPy's numbers")
-
-
-class _Hashed:
-    """A file written from front to back, hashed by another thread while the disk writes.
-
-    It cannot seek, so that `zipfile` writes each byte once, as it will stay.
-    """
-
-    def __init__(self, file: IO[bytes], thread: ThreadPoolExecutor) -> None:
-        self._file, self._thread, self._sha = file, thread, hashlib.sha256()
-        self._size = 0
-        self._updates: list[Future[None]] = []
-
-    def write(self, data: Any) -> int:
-        self._updates.append(self._thread.submit(self._sha.update, data))
-        self._file.write(data)
-        self._size += memoryview(data).nbytes
-        return memoryview(data).nbytes
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def digest(self) -> dict[str, Any]:
-        for update in self._updates:
-            update.result()
-        return {"size": self._size, "sha256": self._sha.hexdigest()}
-
-
-def _write_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Writes the files of arrays, a thread for each; returns size and SHA-256 of each."""
-    large = [name for name, array in arrays.items() if array.nbytes >= LARGE]
-    files = {ARRAYS: {name: arrays[name] for name in arrays if name not in large}}
-    files |= {f"arrays-{i}.npz": {name: arrays[name]} for i, name in enumerate(large, start=1)}
-    with ThreadPoolExecutor(min(len(files), os.cpu_count() or 1)) as threads:
-        digests = threads.map(lambda name: _write_npz(folder / name, files[name]), files)
-        return dict(zip(files, digests, strict=True))
-
-
-def _write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    with path.open("xb") as file, ThreadPoolExecutor(1) as thread:
-        stream = _Hashed(file, thread)
-        with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:  # type: ignore[call-overload]
-            for name, value in arrays.items():
-                array = np.asarray(value, order="C")
-                header = np.lib.format.header_data_from_array_1_0(array)
-                content = array.reshape(-1).view(np.uint8)
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array_header_1_0(member, header)
-                    for start in range(0, content.size, CHUNK):
-                        member.write(content[start : start + CHUNK].data)
-        file.flush()
-        os.fsync(file.fileno())
-        if hasattr(os, "posix_fadvise"):  # not read again soon: the next file may have its memory
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        return stream.digest()
-
-
-def _read_npz(file: IO[bytes]) -> dict[str, np.ndarray]:
-    """Each array under its name, read straight from its place in the archive.
-
-    The members are not compressed and the digest is known to be right: `zipfile` would copy and
-    check every byte again (and np.load confuses "x" with "x.npy").
-    """
-    arrays: dict[str, np.ndarray] = {}
-    with zipfile.ZipFile(file) as archive:
-        members = archive.infolist()
-    for member in members:
-        file.seek(member.header_offset + 26)
-        name_size, extra_size = struct.unpack("<HH", file.read(4))
-        file.seek(name_size + extra_size, os.SEEK_CUR)
-        array = np.lib.format.read_array(file, allow_pickle=False)
-        arrays[member.filename.removesuffix(".npy")] = array
+def _arrays_of(runner: Lanes, state: Any, reports: Any) -> dict[str, np.ndarray]:
+    learner = _without_rows(runner, state)
+    sizes = np.asarray(learner.model.size)
+    most = int(sizes.max())
+    rows = runner.export(state, lambda one: newest_rows(one.model, most))
+    tree = {"learner": learner, "reports": reports}
+    arrays = {name: _owned(array) for name, array in flatten_tree(tree).items()}
+    for i, size in enumerate(sizes):
+        arrays[f"imagined.{i}"] = rows[i, most - size :]
     return arrays
 
 
-def _read(path: Path, verify_only: bool = False) -> Checkpoint:
-    """The checkpoint at a path; nothing of it is parsed before every byte is known to be right."""
-    match = _NAME.fullmatch(path.name)
-    if not match or path.name != f"step-{int(match[1]):09d}":
-        raise _Damaged("its name is not step- and the step in nine digits")
-    step = int(match[1])
-    try:
-        notes, manifest = (path / NOTES).read_bytes(), (path / MANIFEST).read_bytes()
-        with contextlib.ExitStack() as opened:
-            files = {
-                name: opened.enter_context((path / name).open("rb")) for name in _listed(manifest)
-            }
-            threads = opened.enter_context(ThreadPoolExecutor(min(len(files), os.cpu_count() or 1)))
-            digests = dict(zip(files, threads.map(_digest_file, files.values()), strict=True))
-            digests[NOTES] = digest(notes)
-            if manifest != as_json({"step": step, "files": digests}):
-                raise _Damaged(_difference(manifest, step, digests))
-            if verify_only:
-                return Checkpoint(step, {}, {}, path)
-            arrays: dict[str, np.ndarray] = {}
-            for part in threads.map(_read_npz, files.values()):
-                arrays |= part
-            return Checkpoint(step, arrays, json.loads(notes), path)
-    except OSError as error:
-        name = Path(error.filename).name if error.filename else ARRAYS
-        raise _Damaged(f"{name} cannot be read ({error.strerror})") from error
-    except (ValueError, EOFError, struct.error, zipfile.BadZipFile) as error:
-        raise _Damaged(f"{ARRAYS} cannot be read ({error})") from error
+@jax.jit
+def _copied(state: Any) -> Any:
+    """A state that stays, whatever becomes of this one."""
+    return jax.tree.map(jnp.copy, state)
 
 
-def _listed(manifest: bytes) -> list[str]:
-    """The files of arrays that a manifest names."""
-    try:
-        names = [name for name in dict(dict(json.loads(manifest))["files"]) if name != NOTES]
-        named = ARRAYS in names and all(_FILE.fullmatch(name) for name in names)
-    except (ValueError, TypeError, KeyError):
-        named = False
-    if not named:
-        raise _Damaged(f"{MANIFEST} is damaged")
-    return names
+def _has_room(size: int) -> bool:
+    """Whether the device could have held so many bytes more, and some, at its fullest."""
+    stats = jax.devices()[0].memory_stats() or {}
+    fullest = stats.get("peak_bytes_in_use", stats.get("bytes_in_use", 0))
+    return stats.get("bytes_limit", math.inf) - fullest > 1.1 * size
 
 
-def _digest_file(file: BufferedReader) -> dict[str, Any]:
-    sha = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"size": file.tell(), "sha256": sha}
+def _without_rows(runner: Lanes, state: Any) -> Learner:
+    """The state as NumPy arrays, but for the imagined rows."""
+
+    def part(learner: Learner) -> Learner:
+        return learner._replace(model=learner.model._replace(rows=_NO_ROWS))
+
+    return part(runner.export(state, part))
 
 
-def _difference(manifest: bytes, step: int, digests: dict[str, Any]) -> str:
-    recorded = dict(json.loads(manifest))
-    for name in digests:
-        if dict(recorded["files"]).get(name) != digests[name]:
-            return f"{name} differs from its checksum"
-    if recorded.get("step") != step:
-        return f"its name does not fit its step ({recorded.get('step')})"
-    return f"{MANIFEST} is damaged"
+def _owned(array: np.ndarray) -> np.ndarray:
+    """The array, or a copy where its memory is not NumPy's: JAX may use that again."""
+    root = array
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    return array if root.flags.owndata else array.copy()
 
 
-def _newest_first(folder: Path) -> list[Path]:
-    """What looks like a checkpoint; names that are none come first, to be warned of."""
+def reinstate(
+    training: Training,
+    arrays: Mapping[str, np.ndarray],
+    notes: Mapping[str, Any],
+    retired: Collection[int] = (),
+) -> None:
+    """Brings a fresh training to where `capture` was called.
 
-    def order(path: Path) -> tuple[bool, int, str]:
-        match = _NAME.fullmatch(path.name)
-        return match is None, int(match[1]) if match else 0, path.name
-
-    return sorted(folder.glob("step-*"), key=order, reverse=True)
-
-
-def _refuse_older(folder: Path, step: int) -> None:
-    for path in _newest_first(folder):
-        match = _NAME.fullmatch(path.name)
-        if match and int(match[1]) > step and not _cause(path):
-            raise InputError(
-                f"checkpoint: step {step} given and {folder} already holds {path.name}; "
-                "resume it, or choose another folder"
-            )
-
-
-def _cause(path: Path) -> str:
-    """Why the checkpoint cannot be used; empty for an intact one."""
-    try:
-        _read(path, verify_only=True)
-    except _Damaged as cause:
-        return str(cause)
-    return ""
-
-
-def _hidden_name(path: Path) -> Path:
-    return path.with_name(f"{_PARTIAL}{path.name}-{uuid.uuid4().hex[:8]}")
-
-
-def _hide(path: Path) -> Path:
-    """Move out of sight before it is deleted, so that a crash leaves no half of a checkpoint."""
-    hidden = _hidden_name(path)
-    with contextlib.suppress(FileNotFoundError):
-        path.rename(hidden)
-    return hidden
-
-
-def _prune(folder: Path, known: Collection[Path], keep: int) -> None:
-    """Remove what is not among the newest `keep` that are intact, as `known` are."""
-    intact = 0
-    for path in _newest_first(folder):
-        if not _NAME.fullmatch(path.name):
+    Where an environment cannot be brought there, its lane begins a new episode, with a warning.
+    Those of lanes that are to be ``retired`` are left alone.
+    """
+    kept = dict(notes["books"])
+    reports = {name: _report(name, arrays) for name in kept.pop("reports")}
+    own = {
+        name.removeprefix("learner."): array
+        for name, array in arrays.items()
+        if name.startswith("learner.")
+    }
+    learner = unflatten_tree(_without_rows(training.runner, training.state), own)
+    imagined = [arrays[f"imagined.{i}"] for i in range(len(training.specs))]
+    programs = training.programs
+    shape = (training.settings.model_capacity, row_width(programs.obs_dim, programs.action_dim))
+    rows = put_back(np.asarray(learner.model.num_added), imagined, shape)
+    training.restore(learner._replace(model=learner.model._replace(rows=rows)))
+    training.books = Books(**kept, reports=reports)
+    training.books.seconds = Books().seconds | training.books.seconds
+    lost = []
+    for i, (env, state) in enumerate(zip(training.envs, notes["envs"], strict=True)):
+        if i in retired:
             continue
-        if intact < keep:
-            if path in known or not (cause := _cause(path)):
-                intact += 1
-                continue
-            _log.warning("checkpoint %s is damaged and removed: %s", path.name, cause)
-        discard(_hide(path))
+        mine = f"env.{i}."
+        own = {k.removeprefix(mine): v for k, v in arrays.items() if k.startswith(mine)}
+        if not env.restore({"json": state, "arrays": own}):
+            lost.append(i)
+    if lost:
+        _warn_of_new_episodes(training, lost)
+        training.cut_episodes(lost)
+
+
+def _report(name: str, arrays: Mapping[str, np.ndarray]) -> Any:
+    kind = REPORTS[name]
+    return kind(**{field: arrays[f"reports.{name}.{field}"] for field in kind._fields})
+
+
+def newest_rows(replay: Replay, num: int) -> Float[np.ndarray, "... K W"]:
+    """The newest ``num`` rows of one ring or of many, the oldest of them first.
+
+    An accelerator gathers them, a piece at a time, so that only they are fetched and little memory
+    is needed beside the rings. A ring that has fewer is filled up with others before them.
+    """
+    if all(device.platform == "cpu" for device in replay.rows.devices()):
+        return _rows_on_host(np.asarray(replay.rows), np.asarray(replay.num_added), num)
+    return _rows_in_pieces(replay, num)
+
+
+def _rows_on_host(
+    rows: Float[np.ndarray, "... C W"], num_added: Any, num: int
+) -> Float[np.ndarray, "... K W"]:
+    """As they lie there: one stretch, or two where the ring comes round."""
+    if rows.ndim == 3:
+        both = zip(rows, num_added, strict=True)
+        return np.stack([_rows_on_host(*one, num) for one in both])
+    begin = (int(num_added) - num) % rows.shape[0]
+    first = rows[begin : begin + num]
+    return np.concatenate([first, rows[: num - len(first)]])
+
+
+def _rows_in_pieces(replay: Replay, num: int) -> Float[np.ndarray, "... K W"]:
+    *lanes, capacity, width = replay.rows.shape
+    found = np.empty((*lanes, num, width), replay.rows.dtype)
+    # One length for all pieces, whatever their number: nothing is compiled again.
+    length = max(1, min(capacity, PIECE // (math.prod((*lanes, width)) * found.itemsize)))
+    for begin in range(0, num, length):
+        first = replay.num_added - num + begin
+        piece = np.asarray(_gather(replay.rows, first, length))
+        found[..., begin : begin + length, :] = piece[..., : num - begin, :]
+    return found
+
+
+@functools.partial(jax.jit, static_argnames="length")
+def _gather(
+    rows: Float[Array, "... C W"], first: Int[Array, "..."], length: int
+) -> Float[Array, "... K W"]:
+    """Rows of rings from ``first`` on."""
+    if rows.ndim == 3:
+        return jax.vmap(lambda *one: _gather(*one, length))(rows, first)
+    return rows[(first + jnp.arange(length)) % rows.shape[0]]
+
+
+def put_back(
+    num_added: Int[np.ndarray, " N"],
+    newest: Sequence[Float[np.ndarray, "_ W"]],
+    shape: tuple[int, int],
+) -> Float[np.ndarray, "N C W"]:
+    """Rings of a shape with those rows where they were; what does not count is 0."""
+    capacity, width = shape
+    rings = np.zeros((len(newest), *shape), np.float32)
+    for i, rows in enumerate(newest):
+        size = rows.shape[0]
+        if size > capacity or rows.shape[1:] != (width,):
+            raise InputError(
+                f"checkpoint: imagined.{i} has shape {rows.shape}; same settings needed"
+            )
+        rings[i, (int(num_added[i]) - size + np.arange(size)) % capacity] = rows
+    return rings
+
+
+def _warn_of_new_episodes(training: Training, lanes: Sequence[int]) -> None:
+    seeds = ", ".join(str(training.envs[i].seed) for i in lanes)
+    _log.warning(
+        "%s (seed%s %s): the same seed and actions did not lead to the same episode; a new one "
+        "begins, and what follows differs from a training that was not stopped",
+        training.envs[lanes[0]].name,
+        "s" if len(lanes) > 1 else "",
+        seeds,
+    )
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    """Whether two states are equal to the last bit, NaN included."""
+    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    return all(np.asarray(x).tobytes() == np.asarray(y).tobytes() for x, y in pairs)
+
+
+# --- trees ----------------------------------------------------------------------------------
+
+
+def flatten_tree(tree: Any) -> dict[str, np.ndarray]:
+    """The leaves of a JAX pytree by name ("actor.0.w"); a typed random key is its key data.
+
+    On the CPU the arrays share memory with the leaves; JAX then copies a leaf that is donated
+    instead of writing into it.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    for name, leaf in _leaves(tree):
+        array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+        check_array(name, array)
+        arrays[name] = array
+    return arrays
+
+
+def unflatten_tree(like: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """The tree of which `arrays` are the leaves, in the structure and on the devices of `like`.
+
+    The leaves of `like` say what is expected: JAX arrays or `jax.ShapeDtypeStruct` become JAX
+    arrays, NumPy arrays and Python numbers stay such. Names, shapes and types must all agree.
+    Values are copied bit for bit; a weak type becomes a strong one.
+    """
+    wanted = _leaves(like)
+    if spare := sorted(set(arrays) - {name for name, _ in wanted}):
+        raise InputError(f"checkpoint: {spare[0]} is in it and not expected; same settings needed")
+    leaves = []
+    for name, leaf in wanted:
+        if name not in arrays:
+            raise InputError(f"checkpoint: {name} is missing; same settings needed")
+        leaves.append(_restore(name, leaf, arrays[name]))
+    return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(like), leaves)
+
+
+def _leaves(tree: Any) -> list[tuple[str, Any]]:
+    named: dict[str, Any] = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        name = jax.tree_util.keystr(path, simple=True, separator=".") or "value"
+        if name in named:
+            raise InputError(f"checkpoint: two leaves are called {name}; rename one")
+        if not LEAF.fullmatch(name):
+            raise InputError(f"checkpoint: leaf {name!r} given; use letters, digits, _ . -")
+        named[name] = leaf
+    return list(named.items())
+
+
+def _restore(name: str, like: Any, array: np.ndarray) -> Any:
+    if _is_key(like):
+        data = _restore(name, jax.eval_shape(jax.random.key_data, like), array)
+        keys = jax.random.wrap_key_data(data, impl=_key_impl(like))
+        return jax.device_put(keys, like.sharding) if getattr(like, "committed", False) else keys
+    scalar = isinstance(like, bool | int | float | complex)
+    expected = np.asarray(like) if scalar else like
+    for field in ("shape", "dtype"):
+        found, right = getattr(array, field), getattr(expected, field)
+        if found != right:
+            raise InputError(f"checkpoint: {name} has {field} {found}; expected {right}")
+    if scalar:
+        return type(like)(array.item())
+    if isinstance(like, np.ndarray | np.generic):
+        return array.copy()[()] if isinstance(like, np.generic) else array.copy()
+    device = like.sharding if getattr(like, "committed", False) else None
+    leaf = jax.device_put(array.copy(), device)  # JAX may keep the memory it is given
+    if leaf.dtype != array.dtype:
+        raise InputError(f"checkpoint: {name} has dtype {array.dtype}; needs jax_enable_x64")
+    return leaf
+
+
+def _is_key(leaf: Any) -> bool:
+    dtype = getattr(leaf, "dtype", None)
+    return dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
+
+
+def _key_impl(like: Any) -> Any:
+    """The generator of typed keys, of which `like` may have only shape and type."""
+    found: list[Any] = []
+    jax.eval_shape(lambda keys: found.append(jax.random.key_impl(keys)), like)
+    return found[0]

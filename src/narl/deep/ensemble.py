@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from narl.deep.nets import Network, apply_network, init_network, truncated_normal
+from narl.deep.networks import Network, apply_network, init_network, truncated_normal
 from narl.paper import implements
 
 DECAY = (2.5e-5, 5e-5, 7.5e-5, 7.5e-5, 1e-4)

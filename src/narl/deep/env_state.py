@@ -9,7 +9,8 @@ captured in one of two ways:
   covers classic control and Gymnasium's wrappers. A MuJoCo simulation is captured as well.
 
 A layer that keeps anything else (a handle of some simulator, say) cannot be captured; then the
-episode is repeated (see `narl.deep.replaying`), from the random generators before it on. State that
+episode is repeated (see `narl.deep.episode_replay`), from the random generators before it on. State
+that
 is kept outside of the instance (in a module, in a global generator) is not seen.
 """
 

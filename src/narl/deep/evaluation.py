@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from narl.deep.envs import HostEnv
-from narl.deep.nets import Network
+from narl.deep.environment import HostEnv
+from narl.deep.networks import Network
 
 
 class Evaluation(NamedTuple):

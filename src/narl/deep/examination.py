@@ -12,11 +12,11 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from narl.deep.books import Books, LaneSpec
-from narl.deep.envs import HostEnv
+from narl.deep.config import Settings
+from narl.deep.counters import Books, LaneSpec
+from narl.deep.environment import HostEnv
 from narl.deep.evaluation import Evaluation, evaluate, evaluation_seed, first_observations
-from narl.deep.lanes import num_cores
-from narl.deep.settings import Settings
+from narl.deep.replicas import num_cores
 
 CONFIRMING = 10
 """Episodes whose mean confirms that a task is solved."""

@@ -12,16 +12,16 @@ import jax
 import numpy as np
 
 from narl.compilation import enable_cache
-from narl.deep.course import Course
+from narl.deep.checkpoint import capture, reinstate
+from narl.deep.config import Settings
 from narl.deep.faults import first_line
-from narl.deep.kept import networks
-from narl.deep.own_env import OwnEnv
-from narl.deep.resume import capture, reinstate
 from narl.deep.rollout import Ends
+from narl.deep.run_artifacts import networks
 from narl.deep.saved import State, roomy, with_room
-from narl.deep.settings import Settings
 from narl.deep.spaces import Spaces
-from narl.deep.train import Fault, Training
+from narl.deep.trainer import Fault, Training
+from narl.deep.training_run import Course
+from narl.deep.user_environment import OwnEnv
 from narl.errors import InputError
 
 Result = TypeVar("Result")

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from narl.deep.lanes import num_cores
-from narl.deep.learner import Programs
+from narl.deep.algorithm import Programs
+from narl.deep.config import Settings
+from narl.deep.replicas import num_cores
 from narl.deep.rollout import Lane
-from narl.deep.settings import Settings
 from narl.errors import InputError
 
 _FLOAT = 4

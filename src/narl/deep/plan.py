@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from narl import store
-from narl.deep.books import LaneSpec
-from narl.deep.settings import Settings
+from narl import storage
+from narl.deep.config import Settings
+from narl.deep.counters import LaneSpec
 from narl.errors import InputError
 
 
@@ -33,7 +33,7 @@ class Course:
 
     @property
     def id(self) -> str:
-        return store.run_id(self.config())
+        return storage.run_id(self.config())
 
     def specs(self) -> list[LaneSpec]:
         settings = self.settings
@@ -88,7 +88,7 @@ class Group:
 
     @property
     def id(self) -> str:
-        return store.run_id(self.config())
+        return storage.run_id(self.config())
 
     def specs(self) -> list[LaneSpec]:
         return [spec for part in self.parts for spec in part.specs()]

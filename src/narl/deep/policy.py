@@ -15,10 +15,10 @@ import numpy as np
 from gymnasium.spaces import Box
 from jaxtyping import Float
 
-from narl.deep.envs import HostEnv
-from narl.deep.nets import LOG_STD_RANGE, Layer, Network
+from narl.deep.config import Settings
+from narl.deep.environment import HostEnv
+from narl.deep.networks import LOG_STD_RANGE, Layer, Network
 from narl.deep.sac import init_sac
-from narl.deep.settings import Settings
 from narl.deep.spaces import Spaces, flatten_obs, unflatten_action
 from narl.errors import InputError
 

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from narl.deep.ensemble import Ensemble, Prediction, imagine
-from narl.deep.nets import draw_action, mode_action
-from narl.deep.replay import Replay, add_where, pack, sample, unpack
+from narl.deep.networks import draw_action, mode_action
+from narl.deep.replay_buffer import Replay, add_where, pack, sample, unpack
 from narl.deep.sac import Batch, Sac, soft_value
 from narl.deep.selection import (
     OPTIMISTIC,

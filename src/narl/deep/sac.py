@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from narl.deep.nets import (
+from narl.deep.networks import (
     Network,
     draw_action,
     init_actor,

@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from narl import store
-from narl.deep.checkpoint import load_checkpoint
-from narl.deep.course import course_from, open_course
-from narl.deep.journal import NAME as JOURNAL
-from narl.deep.kept import sees_first_entries
+from narl import storage
+from narl.deep.config import Settings
 from narl.deep.memory import check_memory
 from narl.deep.policy import Policy, interface_from, interface_of, policy_from
-from narl.deep.settings import Settings
+from narl.deep.run_artifacts import sees_first_entries
 from narl.deep.spaces import Spaces
-from narl.deep.train import Training
-from narl.deep.unfinished import CHECKPOINTS, COURSE, open_unfinished
+from narl.deep.trainer import Training
+from narl.deep.training_run import course_from, open_course
 from narl.errors import InputError
+from narl.storage.checkpoints import load_checkpoint
+from narl.storage.metrics_log import NAME as JOURNAL
+from narl.storage.unfinished import CHECKPOINTS, COURSE, open_unfinished_run
 
 _log = logging.getLogger("narl")
 
@@ -51,7 +51,7 @@ def read_saved(path: Path) -> Saved:
         return _of_unfinished(path)
     if path.is_file():
         raise InputError(f"folder: {path} is a file; give the folder that was saved")
-    if path.is_dir() and not (path / store.MANIFEST).is_file():
+    if path.is_dir() and not (path / storage.MANIFEST).is_file():
         raise InputError(
             f"folder: {path} holds no saved agent; give one that agent.save or narl train made"
         )
@@ -59,7 +59,7 @@ def read_saved(path: Path) -> Saved:
 
 
 def _of_run(path: Path) -> Saved:
-    run = store.load_at(path)
+    run = storage.load_run_at(path)
     arrays = run.arrays()
     seeds = tuple(run.config.get("seeds") or ())
     policy = policy_from(arrays, seeds, interface_from(arrays))
@@ -77,7 +77,7 @@ def _of_run(path: Path) -> Saved:
 
 
 def _of_unfinished(path: Path) -> Saved:
-    unfinished = open_unfinished(path)
+    unfinished = open_unfinished_run(path)
     if unfinished.problems:
         raise InputError(f"run {unfinished.id}: {unfinished.problems[0]}")
     course = course_from(unfinished.config)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from narl.deep.envs import HostEnv
+from narl.deep.environment import HostEnv
 from narl.deep.evaluation import numpy_mode
-from narl.deep.nets import Network
+from narl.deep.networks import Network
 from narl.deep.rendering import write_video
 
 USUAL_FPS = 30.0

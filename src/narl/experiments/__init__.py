@@ -2,7 +2,7 @@
 
 from narl.experiments import ablation, fig1a, fig1b, fig1c, fig3a, table1, table2
 from narl.experiments.experiment import SCALES, Experiment, Scale, Watch, reproduce
-from narl.experiments.outcome import Outcome
+from narl.report.document import Outcome
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.id: module.EXPERIMENT

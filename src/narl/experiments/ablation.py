@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from narl.experiments.analysis import final_regret, spread
 from narl.experiments.experiment import Experiment, Result, Scale
 from narl.experiments.fig1c import solved
-from narl.experiments.outcome import Chart, Claim, Outcome, Series, Table
-from narl.experiments.parts import final_regret, spread
+from narl.report.document import Chart, Claim, Outcome, Series, Table
 from narl.stats import median_iqr
+from narl.tabular.config import Study, study
 from narl.tabular.narl_ucrl import NarlUcrl
-from narl.tabular.study import Study, study
 
 _CLIPPED = {"noised": "both", "c": 1.0}
 READINGS: dict[str, tuple[str, dict[str, Any]]] = {

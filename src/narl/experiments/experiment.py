@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from narl import store
-from narl.deep.journal import NAME as JOURNAL
-from narl.deep.journal import as_rows
-from narl.experiments.outcome import Outcome
-from narl.tabular.study import Study, execute
+from narl import storage
+from narl.report.document import Outcome
+from narl.storage.metrics_log import NAME as JOURNAL
+from narl.storage.metrics_log import rows_from_bytes
+from narl.tabular.config import Study, execute
 
 if TYPE_CHECKING:
-    from narl.deep.course import Course
+    from narl.deep.training_run import Course
 
 Cell: TypeAlias = "Study | Course"
 """What is run with all its seeds: a tabular study, or a training of the deep half."""
@@ -30,7 +30,7 @@ class Result:
     """One finished cell."""
 
     item: Cell
-    run: store.Run
+    run: storage.Run
 
     def array(self, name: str) -> np.ndarray:
         """One of the run's arrays, in float64; those of a study are [seeds, episodes]."""
@@ -38,7 +38,7 @@ class Result:
 
     def rows(self) -> list[dict[str, Any]]:
         """The journal of a training: what every epoch told, by name."""
-        return as_rows(self.run.extra(JOURNAL))
+        return rows_from_bytes(self.run.extra(JOURNAL))
 
 
 class Experiment(NamedTuple):
@@ -90,7 +90,7 @@ def run_cells(
     progress: Callable[[int], None],
     should_stop: Callable[[], bool] = lambda: False,
     fresh: bool = False,
-) -> list[tuple[store.Run, bool]]:
+) -> list[tuple[storage.Run, bool]]:
     """The finished runs of one of `batches`, found in the store (True) or made now (False).
 
     A training that was stopped goes on from its last checkpoint.
@@ -98,7 +98,7 @@ def run_cells(
     studies = [item for item in items if isinstance(item, Study)]
     if studies:
         return [execute(study, root, progress=progress, fresh=fresh) for study in studies]
-    from narl.deep.course import train_together
+    from narl.deep.training_run import train_together
 
     courses = [item for item in items if not isinstance(item, Study)]
     return train_together(
@@ -127,7 +127,7 @@ def reproduce(
     """Runs (or finds) every cell and analyses them together.
 
     When ``should_stop`` says so, a training leaves a checkpoint and raises
-    `narl.deep.course.Stopped`; called again, the experiment goes on from there.
+    `narl.deep.training_run.Stopped`; called again, the experiment goes on from there.
     """
     cells = experiment.cells(scale)
     results: dict[str, Result] = {}

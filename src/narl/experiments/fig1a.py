@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from narl.experiments.experiment import Experiment, Result, Scale
-from narl.experiments.outcome import Chart, Claim, Outcome, Series
-from narl.experiments.parts import (
+from narl.experiments.analysis import (
     band,
     below,
     cumulative_regret,
@@ -16,8 +14,10 @@ from narl.experiments.parts import (
     terms,
     worst,
 )
+from narl.experiments.experiment import Experiment, Result, Scale
 from narl.paper import implements
-from narl.tabular.study import Study, study
+from narl.report.document import Chart, Claim, Outcome, Series
+from narl.tabular.config import Study, study
 
 GAUSSIAN = "NARL Gaussian"
 PRINTED = "NARL Gaussian (as printed)"

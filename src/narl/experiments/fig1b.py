@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from narl.experiments.analysis import band, below, decomposition_table, spread, worst
 from narl.experiments.experiment import Experiment, Result, Scale
-from narl.experiments.outcome import Chart, Claim, Outcome, Verdict
-from narl.experiments.parts import band, below, decomposition_table, spread, worst
 from narl.paper import implements
-from narl.tabular.study import Study, study
+from narl.report.document import Chart, Claim, Outcome, Verdict
+from narl.tabular.config import Study, study
 
 AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "NARL Gaussian": ("narl-ucrl", {}),

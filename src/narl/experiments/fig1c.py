@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from narl.experiments.analysis import below, decomposition_table, spread, worst
 from narl.experiments.experiment import Experiment, Result, Scale
-from narl.experiments.outcome import Chart, Claim, Outcome, Series, Table
-from narl.experiments.parts import below, decomposition_table, spread, worst
 from narl.paper import implements
+from narl.report.document import Chart, Claim, Outcome, Series, Table
 from narl.stats import median_iqr
-from narl.tabular.study import Study, study
+from narl.tabular.config import Study, study
 
 GAUSSIAN = "NARL Gaussian"
 BOOTSTRAP = "NARL bootstrap"

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from narl.experiments.experiment import Experiment, Result, Scale
-from narl.experiments.journals import Rows, curve, fewer, listed, steps_to_solve
-from narl.experiments.members import fallback_chart, member_charts, promise_chart
-from narl.experiments.outcome import Chart, Claim, Outcome, Table, Verdict
 from narl.paper import implements
+from narl.report.document import Chart, Claim, Outcome, Table, Verdict
+from narl.report.ensemble_charts import fallback_chart, member_charts, promise_chart
+from narl.report.training_curves import Rows, curve, fewer, listed, steps_to_solve
 
 if TYPE_CHECKING:
-    from narl.deep.course import Course
+    from narl.deep.training_run import Course
 
 TITLE = "InvertedPendulum: NARL against MBPO"
 ENV = "InvertedPendulum-v4"
@@ -51,8 +51,8 @@ TINY: dict[str, Any] = {
 
 def cells(scale: Scale) -> dict[str, Course]:
     """Both algorithms with the same settings, but for the ensemble and who is taken from it."""
-    from narl.deep.course import Course
-    from narl.deep.settings import make_settings
+    from narl.deep.config import make_settings
+    from narl.deep.training_run import Course
 
     size = _SIZES[scale]
     shared = {"steps": size.steps, **(TINY if scale == "smoke" else {})}

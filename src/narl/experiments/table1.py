@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from narl.experiments.analysis import band, cumulative_regret, decomposition_table, final_regret
 from narl.experiments.experiment import Experiment, Result, Scale
-from narl.experiments.outcome import Chart, Claim, Outcome, Table, Verdict
-from narl.experiments.parts import band, cumulative_regret, decomposition_table, final_regret
 from narl.paper import implements
+from narl.report.document import Chart, Claim, Outcome, Table, Verdict
 from narl.stats import Growth, growth_exponent, median_iqr
-from narl.tabular.study import Study, study
+from narl.tabular.config import Study, study
 
 
 class Row(NamedTuple):

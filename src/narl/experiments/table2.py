@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from narl.experiments.analysis import spread, worst
 from narl.experiments.experiment import Experiment, Result, Scale
 from narl.experiments.fig3a import ENV, TINY
-from narl.experiments.journals import fewer, listed, steps_to_solve
-from narl.experiments.outcome import Chart, Claim, Outcome, Series, Table, Verdict
-from narl.experiments.parts import spread, worst
 from narl.paper import implements
+from narl.report.document import Chart, Claim, Outcome, Series, Table, Verdict
+from narl.report.training_curves import fewer, listed, steps_to_solve
 
 if TYPE_CHECKING:
-    from narl.deep.course import Course
+    from narl.deep.training_run import Course
 
 TITLE = "Steps to solve InvertedPendulum for M × ε_M"
 MEMBERS = (3, 5, 10)
@@ -60,8 +60,8 @@ def radius_name(radius: float | None) -> str:
 
 def cells(scale: Scale) -> dict[str, Course]:
     """Nine configurations; those with the same M share one program."""
-    from narl.deep.course import Course
-    from narl.deep.settings import make_settings
+    from narl.deep.config import make_settings
+    from narl.deep.training_run import Course
 
     size = _SIZES[scale]
     shared: dict[str, Any] = {"steps": size.steps, **(TINY if scale == "smoke" else {})}

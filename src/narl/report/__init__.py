@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from narl.errors import InputError
-from narl.experiments.outcome import Outcome
+from narl.report.document import Outcome
 from narl.report.figures import draw_figure, picture
-from narl.report.lines import check
 from narl.report.markup import anchor
 from narl.report.page import chart_id, compose, outcome_id
 from narl.report.palette import looks
+from narl.report.series import check
 
 __all__ = ["draw_figure", "write_report"]
 

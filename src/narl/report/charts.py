@@ -9,10 +9,10 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from narl.experiments.outcome import Axis, Chart
-from narl.report.lines import Line, lines
-from narl.report.numerals import plain
+from narl.report.document import Axis, Chart
+from narl.report.number_format import plain
 from narl.report.palette import Look
+from narl.report.series import Line, lines
 
 MOST_POINTS = 200
 """Points per line that the page holds."""

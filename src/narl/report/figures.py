@@ -21,11 +21,11 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
-from narl.experiments.outcome import Axis, Chart
 from narl.report.charts import is_whole, reference, symlog_ticks
-from narl.report.lines import Line, check, lines
-from narl.report.numerals import plain
+from narl.report.document import Axis, Chart
+from narl.report.number_format import plain
 from narl.report.palette import COLOURS, Look, looks
+from narl.report.series import Line, check, lines
 
 MOST_POINTS = 2000
 """Points per line of a figure: more than print can show."""

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import Any
 
-from narl.experiments.outcome import Claim, Outcome, Table
-from narl.report.numerals import MISSING, column
+from narl.report.document import Claim, Outcome, Table
+from narl.report.number_format import MISSING, column
 from narl.report.palette import Look
 
 MARKS = {"holds": "✓", "fails": "✗", "undecided": "?"}

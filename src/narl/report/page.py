@@ -12,9 +12,8 @@ from typing import Any
 
 import vl_convert
 
-from narl.experiments.outcome import Chart, Outcome
 from narl.report.charts import MOST_POINTS, describe, drawing, reference
-from narl.report.lines import lines, num_off_axis
+from narl.report.document import Chart, Outcome
 from narl.report.markup import (
     anchor,
     badge,
@@ -28,8 +27,9 @@ from narl.report.markup import (
     tally,
     text,
 )
-from narl.report.numerals import plain
+from narl.report.number_format import plain
 from narl.report.palette import COLOURS, Look, looks
+from narl.report.series import lines, num_off_axis
 
 TITLE = "Towards Tractable Optimism in Model‑Based Reinforcement Learning"
 LEFT_OUT = ("time", "seconds")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from narl.experiments.outcome import Chart
+from narl.report.document import Chart
 
 
 class Colour(NamedTuple):

@@ -1,7 +1,6 @@
 """The tabular half of the paper: MDPs, agents, exact regret."""
 
 from narl.tabular.agent import Agent
-from narl.tabular.agents import AGENTS, PRESETS, agent_options
 from narl.tabular.envs import (
     ENVIRONMENTS,
     deep_sea,
@@ -10,9 +9,10 @@ from narl.tabular.envs import (
     riverswim,
     stochastic_chain,
 )
-from narl.tabular.exchange import from_gymnasium, load_npz, save_npz, to_gymnasium
+from narl.tabular.io import from_gymnasium, load_npz, save_npz, to_gymnasium
 from narl.tabular.mdp import TabularMDP, evaluate, make_mdp, policy_value, solve
 from narl.tabular.planning import Plan, extended_value_iteration, naevi, navi, value_iteration
+from narl.tabular.registry import AGENTS, PRESETS, agent_options
 from narl.tabular.run import Trace, run, solved_at
 
 __all__ = [

@@ -16,7 +16,7 @@ import gymnasium
 import numpy as np
 
 from narl.errors import InputError, unknown
-from narl.tabular.exchange import from_gymnasium, load_npz
+from narl.tabular.io import from_gymnasium, load_npz
 from narl.tabular.mdp import Array, TabularMDP, make_mdp, with_horizon
 
 LEFT, RIGHT = 0, 1

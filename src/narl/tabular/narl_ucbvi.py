@@ -14,11 +14,11 @@ from narl import theory
 from narl.optimism import optimistic
 from narl.paper import implements
 from narl.tabular.agent import Agent
-from narl.tabular.draws import coins, normal
+from narl.tabular.counts import Stats, empty, estimate, pairs, record
 from narl.tabular.mdp import Episode
 from narl.tabular.planning import Plan, navi, steps_to_go
 from narl.tabular.problem import Problem
-from narl.tabular.stats import Stats, empty, estimate, pairs, record
+from narl.tabular.sampling import coins, normal
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,14 +12,14 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from narl import theory
 from narl.paper import implements
 from narl.tabular.agent import Agent
-from narl.tabular.draws import coins, normal
-from narl.tabular.dynamics import Dynamics, as_dynamics
+from narl.tabular.counts import Stats, empty, estimate, record
 from narl.tabular.mdp import Episode
 from narl.tabular.noise import Measure, Noise, Reveal, gaussian_dynamics, member_dynamics
 from narl.tabular.planning import Clip, Plan, naevi
 from narl.tabular.posterior import sample_dynamics, sample_rewards
 from narl.tabular.problem import Problem
-from narl.tabular.stats import Stats, empty, estimate, record
+from narl.tabular.sampling import coins, normal
+from narl.tabular.transitions import Dynamics, as_dynamics
 
 
 @dataclasses.dataclass(frozen=True)

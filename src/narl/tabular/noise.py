@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from narl.tabular.draws import normal
-from narl.tabular.dynamics import Dynamics, dense, expect
+from narl.tabular.sampling import normal
+from narl.tabular.transitions import Dynamics, dense, expect
 
 Measure = Literal["signed", "centred", "simplex"]
 

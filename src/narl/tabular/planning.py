@@ -15,8 +15,8 @@ from jaxtyping import Array, Float, Int
 
 from narl.optimism import optimistic
 from narl.paper import implements
-from narl.tabular.dynamics import Dynamics, Table, as_dynamics, dense, expect, slot_values
 from narl.tabular.noise import Noise, as_reveal
+from narl.tabular.transitions import Dynamics, Table, as_dynamics, dense, expect, slot_values
 
 Clip = Literal["horizon", "none"]
 Backup = Callable[[Any, Int[Array, ""], Float[Array, " S"]], tuple[Float[Array, "S A"], Any]]

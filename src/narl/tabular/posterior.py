@@ -12,9 +12,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from narl.paper import implements
-from narl.tabular.draws import exponential, normal, uniform
+from narl.tabular.counts import Stats
 from narl.tabular.problem import Problem
-from narl.tabular.stats import Stats
+from narl.tabular.sampling import exponential, normal, uniform
 
 TINY = float(jnp.finfo(jnp.float32).tiny)
 HALF_STEP = 2.0**-24

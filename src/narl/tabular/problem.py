@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from narl.tabular.dynamics import Dynamics, find_successors, take_slots
 from narl.tabular.mdp import Solution, TabularMDP
+from narl.tabular.transitions import Dynamics, find_successors, take_slots
 
 
 @jax.tree_util.register_dataclass

@@ -18,11 +18,11 @@ from narl.decomposition import Decomposition, decompose
 from narl.errors import InputError
 from narl.paper import implements
 from narl.tabular.agent import Agent
-from narl.tabular.agents import agent_options, make_agent
-from narl.tabular.draws import uniform
-from narl.tabular.dynamics import expect
 from narl.tabular.mdp import AnyArray, Episode, TabularMDP, solve
 from narl.tabular.problem import Problem, World, make_problem, make_world
+from narl.tabular.registry import agent_options, make_agent
+from narl.tabular.sampling import uniform
+from narl.tabular.transitions import expect
 
 CHUNK = 250
 """Episodes per compiled call: the progress bar moves and memory stays flat."""

@@ -1,0 +1,217 @@
+"""Training of the ensemble: bootstrap per member, holdout, early stopping with snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+
+from narl.deep.ensemble import (
+    Ensemble,
+    ModelSettings,
+    Scale,
+    Weights,
+    holdout_error,
+    model_loss,
+    optimiser,
+)
+from narl.deep.replay_buffer import unpack
+
+
+class Data(NamedTuple):
+    """Inputs [obs, action] and targets [reward, next_obs − obs] of every row."""
+
+    inputs: Float[Array, "C I"]
+    targets: Float[Array, "C O"]
+
+
+class Split(NamedTuple):
+    """Which rows train each member, and which are held out."""
+
+    chosen: Int[Array, "M C"]
+    """Row of every draw with replacement; the first ``num_train`` count."""
+    num_train: Int[Array, ""]
+    held: Int[Array, " K"]
+    """Rows held out; the first ``num_held`` count."""
+    num_held: Int[Array, ""]
+
+
+class FitReport(NamedTuple):
+    """What a training says of itself."""
+
+    epochs: Int[Array, ""]
+    holdout_error: Float[Array, " M"]
+
+
+class _Progress(NamedTuple):
+    weights: Weights
+    opt: optax.OptState
+    best: Weights
+    best_error: Float[Array, " M"]
+    chosen: Int[Array, "M C"]
+    idle: Int[Array, ""]
+    """Epochs since a member got better."""
+    epoch: Int[Array, ""]
+
+
+def as_data(rows: Float[Array, "C W"], obs_dim: int) -> Data:
+    """What the networks see of the real transitions."""
+    batch = unpack(rows, obs_dim)
+    inputs = jnp.concatenate([batch.obs, batch.action], axis=-1)
+    targets = jnp.concatenate([batch.reward[:, None], batch.next_obs - batch.obs], axis=-1)
+    return Data(inputs, targets)
+
+
+def fit_scale(inputs: Float[Array, "C I"], present: Bool[Array, " C"]) -> Scale:
+    """Mean and standard deviation of the rows that are there; a constant column is not scaled."""
+    share = present[:, None] / present.sum()
+    mean = (inputs * share).sum(0)
+    std = jnp.sqrt(((inputs - mean) ** 2 * share).sum(0))
+    # In float32 the mean of a constant is not quite that constant.
+    constant = std <= 1e-5 * jnp.maximum(jnp.abs(mean), 0.1)
+    return Scale(mean, jnp.where(constant, 1.0, std))
+
+
+def split_rows(
+    key: PRNGKeyArray, capacity: int, num_rows: Int[Array, ""], settings: ModelSettings
+) -> Split:
+    """A fresh holdout and fresh bootstrap draws."""
+    key_order, key_draw = jax.random.split(key)
+    # Rows that are not there get the largest rank, so the first ``num_rows`` are a permutation.
+    rank = jax.random.uniform(key_order, (capacity,))
+    order = jnp.argsort(jnp.where(jnp.arange(capacity) < num_rows, rank, 2.0))
+    share = (settings.holdout_share * num_rows).astype(jnp.int32)
+    num_held = jnp.minimum(share, settings.holdout_most)
+    num_train = num_rows - num_held
+    draws = _per_member(
+        lambda key: jax.random.randint(key, (capacity,), 0, num_train), key_draw, settings.members
+    )
+    held = order[: min(settings.holdout_most, capacity)]
+    return Split(order[num_held + draws], num_train, held, num_held)
+
+
+def _per_member(
+    draw: Callable[[PRNGKeyArray], Array], key: PRNGKeyArray, members: int
+) -> Shaped[Array, "M C"]:
+    """A row of draws per member; what a row begins with does not depend on its length.
+
+    So a training does not depend on the capacity of its buffer, that is, on how long it will be.
+    """
+    return jax.vmap(draw)(jax.random.split(key, members))
+
+
+def _shuffle(key: PRNGKeyArray, chosen: Int[Array, "M C"], num_train: Array) -> Int[Array, "M C"]:
+    """Each member's draws in another order."""
+    members, capacity = chosen.shape
+    rank = _per_member(lambda key: jax.random.uniform(key, (capacity,)), key, members)
+    rank = jnp.where(jnp.arange(capacity) < num_train, rank, 2.0)
+    return jnp.take_along_axis(chosen, jnp.argsort(rank, axis=-1), axis=-1)
+
+
+def _train_epoch(
+    progress: _Progress, data: Data, scale: Scale, num_train: Array, settings: ModelSettings
+) -> tuple[Weights, optax.OptState]:
+    """One pass over each member's draws."""
+    opt = optimiser(settings)
+    size = min(settings.batch, progress.chosen.shape[1])
+    # The whole epoch in one gather: in the loop it would be two more small kernels per batch.
+    padded = jnp.pad(progress.chosen, ((0, 0), (0, size)))
+    ordered = Data(data.inputs[padded], data.targets[padded])
+
+    def step(i: Array, now: tuple[Weights, optax.OptState]) -> tuple[Weights, optax.OptState]:
+        weights, state = now
+        batch = jax.tree.map(
+            lambda x: jax.lax.dynamic_slice_in_dim(x, i * size, size, axis=1), ordered
+        )
+        present = (i * size + jnp.arange(size) < num_train).astype(jnp.float32)
+        grad = jax.grad(model_loss)(weights, scale, *batch, present)
+        change, state = opt.update(grad, state)
+        return optax.apply_updates(weights, change), state
+
+    num_batches = (num_train + size - 1) // size
+    return jax.lax.fori_loop(0, num_batches, step, (progress.weights, progress.opt))
+
+
+def _keep(better: Bool[Array, " M"], new: Weights, old: Weights) -> Weights:
+    """The new weights of the members that got better."""
+
+    def one(a: Array, b: Array) -> Array:
+        return jnp.where(better.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
+
+    return jax.tree.map(one, new, old)
+
+
+def _first_progress(ensemble: Ensemble, chosen: Int[Array, "M C"]) -> _Progress:
+    """From where the last training ended; nothing is best yet."""
+    return _Progress(
+        weights=ensemble.weights,
+        opt=ensemble.opt,
+        best=ensemble.weights,
+        best_error=jnp.full(ensemble.holdout_error.shape, jnp.inf),
+        chosen=chosen,
+        idle=jnp.int32(0),
+        epoch=jnp.int32(0),
+    )
+
+
+def fit(
+    key: PRNGKeyArray,
+    ensemble: Ensemble,
+    rows: Float[Array, "C W"],
+    num_rows: Int[Array, ""],
+    settings: ModelSettings,
+) -> tuple[Ensemble, FitReport]:
+    """Trains from where the last training ended; every member keeps its best epoch.
+
+    A member is better when its holdout error falls by more than ``improvement``; the training
+    ends after more than ``patience`` epochs in which none was.
+    """
+    key_split, key_shuffle = jax.random.split(key)
+    obs_dim = ensemble.weights.max_logvar.shape[-1] - 1
+    data = as_data(rows, obs_dim)
+    split = split_rows(key_split, rows.shape[0], num_rows, settings)
+    # The scale is that of all rows there are, as every one of them may start a rollout.
+    present = jnp.arange(rows.shape[0]) < num_rows
+    scale = fit_scale(data.inputs, present)
+    target_scale = ensemble.target_scale
+    if settings.scale_targets:
+        target_scale = fit_scale(data.targets, present)
+        data = data._replace(targets=(data.targets - target_scale.mean) / target_scale.std)
+    held = Data(data.inputs[split.held], data.targets[split.held])
+    # Where nothing is held out, rows that train have to judge.
+    num_judging = jnp.where(split.num_held > 0, split.num_held, num_rows)
+    held_present = (jnp.arange(split.held.shape[0]) < num_judging).astype(jnp.float32)
+
+    def go_on(now: _Progress) -> Array:
+        return (now.idle <= settings.patience) & (now.epoch < settings.most_epochs)
+
+    def epoch(now: _Progress) -> _Progress:
+        weights, opt = _train_epoch(now, data, scale, split.num_train, settings)
+        error = holdout_error(weights, scale, *held, held_present)
+        better = (now.best_error - error) > settings.improvement * now.best_error
+        better = (better | ~jnp.isfinite(now.best_error)) & jnp.isfinite(error)
+        chosen = _shuffle(jax.random.fold_in(key_shuffle, now.epoch), now.chosen, split.num_train)
+        return _Progress(
+            weights=weights,
+            opt=opt,
+            best=_keep(better, weights, now.best),
+            best_error=jnp.where(better, error, now.best_error),
+            chosen=chosen,
+            idle=jnp.where(better.any(), 0, now.idle + 1),
+            epoch=now.epoch + 1,
+        )
+
+    end = jax.lax.while_loop(go_on, epoch, _first_progress(ensemble, split.chosen))
+    trained = Ensemble(
+        weights=end.best,
+        opt=end.opt,
+        scale=scale,
+        target_scale=target_scale,
+        ranked=jnp.argsort(end.best_error),
+        holdout_error=end.best_error,
+    )
+    return trained, FitReport(end.epoch, end.best_error)

@@ -1,0 +1,249 @@
+"""MDPs from and to elsewhere: Gymnasium's finite environments and `.npz` files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+
+from narl.errors import InputError, unknown
+from narl.tabular.mdp import Array, TabularMDP, make_mdp, with_horizon
+
+REQUIRED = ("p", "r", "p0", "horizon")
+OPTIONAL = ("r_std", "bad", "solved_rule", "name")
+
+
+class TabularEnv(gymnasium.Env[int, int]):
+    """A `TabularMDP` as a Gymnasium environment; it observes the state, `info["h"]` is the step.
+
+    The episode ends after H steps with `terminated`, not `truncated`: Gymnasium keeps the
+    latter for limits outside the MDP, after which a learner bootstraps from the last state.
+    Here the horizon is part of the MDP and V_H = 0, so nothing may be added after it.
+    """
+
+    metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 (Gymnasium declares it so)
+
+    def __init__(self, mdp: TabularMDP, render_mode: str | None = None) -> None:
+        if render_mode not in (None, "ansi"):
+            raise unknown("render_mode", str(render_mode), ["ansi"])
+        self.mdp = mdp
+        self.render_mode = render_mode
+        self.observation_space: Any = gymnasium.spaces.Discrete(mdp.num_states)
+        self.action_space: Any = gymnasium.spaces.Discrete(mdp.num_actions)
+        # Gymnasium's checker makes the environment anew from its spec.
+        self.spec = EnvSpec(
+            id="narl/" + re.sub(r"[^\w.]+", "-", mdp.name or "mdp") + "-v0",
+            entry_point="narl.tabular.io:TabularEnv",
+            kwargs={"mdp": mdp},
+        )
+        self._state, self._h, self._last = 0, mdp.horizon, ""
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed, options=options)
+        self._state = self._draw(self.mdp.p0)
+        self._h, self._last = 0, ""
+        return self._state, {"h": 0}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        if self._h >= self.mdp.horizon:
+            raise gymnasium.error.ResetNeeded("the episode is over; call reset() first")
+        if not self.action_space.contains(action):
+            raise InputError(
+                f"action: {action!r} is wrong; it must lie in 0..{self.mdp.num_actions - 1}"
+            )
+        at = self._state, int(action)
+        reward = float(self.mdp.r[at] + self.mdp.r_std[at] * self.np_random.standard_normal())
+        self._state = self._draw(self.mdp.p[at])
+        self._h += 1
+        self._last = f", after action {action} with reward {reward:.4g}"
+        return self._state, reward, self._h == self.mdp.horizon, False, {"h": self._h}
+
+    def render(self) -> str | None:
+        if self.render_mode is None:
+            return None
+        return f"step {self._h} of {self.mdp.horizon}: state {self._state}{self._last}\n"
+
+    def _draw(self, distribution: Array) -> int:
+        return int(self.np_random.choice(self.mdp.num_states, p=distribution))
+
+
+def to_gymnasium(mdp: TabularMDP, render_mode: str | None = None) -> TabularEnv:
+    """The MDP as an environment that passes Gymnasium's own checker."""
+    return TabularEnv(mdp, render_mode)
+
+
+def from_gymnasium(
+    env: str | gymnasium.Env, horizon: int | None = None, **kwargs: Any
+) -> TabularMDP:
+    """A finite environment with a transition table `P` (FrozenLake, Taxi, CliffWalking, …).
+
+    `env` is an environment or an id, which is made with `kwargs`. Without a horizon, the
+    environment's own time limit is taken. Transitions that terminate lead to one added state
+    that is never left and pays nothing. `r` is the exact mean reward of (s,a) and `r_std` its
+    exact standard deviation; that a reward may depend on where the move led is not kept, which
+    changes no value of any policy.
+    """
+    if isinstance(env, str):
+        with contextlib.closing(_opened(env, kwargs)) as opened:
+            return from_gymnasium(opened, horizon)
+    if kwargs:
+        raise InputError(f"{next(iter(kwargs))}: only goes with an id, not with a made environment")
+    core = env.unwrapped
+    if isinstance(core, TabularEnv):
+        return core.mdp if horizon is None else with_horizon(core.mdp, horizon)
+    name = env.spec.id if env.spec else type(core).__name__
+    table = _table(name, core)
+    if horizon is None:
+        horizon = env.spec.max_episode_steps if env.spec else None
+    if horizon is None:
+        raise InputError(f"horizon: {name} has no time limit of its own; give one >= 1")
+    p, r, r_std = _moments(name, table)
+    p0 = np.zeros(len(p))
+    p0[: len(table)] = _start(name, core, len(table))
+    return make_mdp(p, r, p0, horizon, r_std=r_std, name=name)
+
+
+def _opened(name: str, kwargs: Mapping[str, Any]) -> gymnasium.Env:
+    try:
+        return gymnasium.make(name, **kwargs)
+    except (gymnasium.error.Error, ImportError, TypeError, ValueError, KeyError) as problem:
+        raise InputError(f"env: Gymnasium cannot make {name!r}: {_line(problem)}") from None
+
+
+Outcomes = Sequence[tuple[float, int, float, bool]]
+"""P[s][a]: probability, next state, reward, whether the episode terminates."""
+
+
+def _table(name: str, core: gymnasium.Env) -> list[list[Outcomes]]:
+    table = getattr(core, "P", None)
+    if not isinstance(table, Mapping | Sequence):
+        raise InputError(
+            f"env: {name} has no transition table P; "
+            "take a finite environment such as FrozenLake-v1, Taxi-v4 or CliffWalking-v1"
+        )
+    if getattr(core, "fickle_passenger", False):
+        raise InputError(f"env: {name} with fickle_passenger=True does not follow its table P")
+    try:
+        rows = [[table[s][a] for a in range(len(table[s]))] for s in range(len(table))]
+    except (KeyError, TypeError):
+        raise InputError(f"env: {name}: P is not P[0..S-1][0..A-1]") from None
+    if len({len(row) for row in rows}) != 1:
+        raise InputError(f"env: {name}: P does not give every state the same actions")
+    return rows
+
+
+def _moments(name: str, table: list[list[Outcomes]]) -> tuple[Array, Array, Array]:
+    """P, and mean and standard deviation of the rewards, with the added last state if needed."""
+    num_states, num_actions = len(table), len(table[0])
+    ends = any(end for row in table for outcomes in row for *_, end in outcomes)
+    p = np.zeros((num_states + ends, num_actions, num_states + ends))
+    r, r_std = np.zeros(p.shape[:2]), np.zeros(p.shape[:2])
+    p[num_states:, :, num_states:] = 1
+    for s, row in enumerate(table):
+        for a, outcomes in enumerate(row):
+            for probability, following, _, end in outcomes:
+                if not end and not 0 <= following < num_states:
+                    raise InputError(
+                        f"env: {name}: P[{s}][{a}] leads to {following}, "
+                        f"which is no state in 0..{num_states - 1}"
+                    )
+                p[s, a, num_states if end else following] += probability
+            chances = np.array([outcome[0] for outcome in outcomes], dtype=float)
+            rewards = np.array([outcome[2] for outcome in outcomes], dtype=float)
+            r[s, a] = chances @ rewards
+            r_std[s, a] = np.sqrt(np.maximum(chances @ (rewards - r[s, a]) ** 2, 0))
+    return p, r, r_std
+
+
+def _start(name: str, core: gymnasium.Env, num_states: int) -> Array:
+    """P_0, where the environment says it; else the one state in which every reset ends."""
+    if hasattr(core, "initial_state_distrib"):
+        p0 = np.asarray(core.initial_state_distrib, dtype=float)
+        if p0.shape != (num_states,):
+            raise InputError(f"env: {name}: initial_state_distrib must have {num_states} entries")
+        return p0
+    if hasattr(core, "start_state_index"):
+        first = {int(core.start_state_index)}
+    else:
+        first = {int(core.reset(seed=seed)[0]) for seed in range(100)}
+    if len(first) > 1:
+        raise InputError(
+            f"env: {name} starts at random but has no initial_state_distrib to tell how"
+        )
+    return np.eye(num_states)[first.pop()]
+
+
+def save_npz(path: str | os.PathLike[str], mdp: TabularMDP) -> Path:
+    """Writes the MDP to a file that `load_npz` reads; the file is whole or not there."""
+    path = Path(path)
+    if path.suffix != ".npz":
+        raise InputError(f"path: {path.name!r} is wrong; the name must end in .npz")
+    if not path.parent.is_dir():
+        raise InputError(f"path: there is no folder {str(path.parent)!r} to write to")
+    entries = {field: getattr(mdp, field) for field in (*REQUIRED, *OPTIONAL)}
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            np.savez_compressed(file, **{k: v for k, v in entries.items() if v is not None})
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+def load_npz(path: str | os.PathLike[str]) -> TabularMDP:
+    """A user's own MDP: p [S,A,S], r [S,A], p0 [S] and horizon; the `OPTIONAL` ones if there.
+
+    Nothing in the file is executed. The first entry at fault is named in one line.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"env: there is no file {str(path)!r}")
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"env: {path.name} is not an .npz file; write it with numpy.savez")
+    entries = _entries(path)
+    for field in REQUIRED:
+        if field not in entries:
+            raise InputError(f"{path.name}: {field} is missing; p, r, p0 and horizon are needed")
+    name = entries.pop("name", np.array(path.stem))
+    if name.ndim or name.dtype.kind != "U":
+        raise InputError(f"{path.name}: name must be one string")
+    horizon = entries.pop("horizon")[()]  # the number itself, where it is one
+    try:
+        return make_mdp(**entries, horizon=horizon, name=str(name))
+    except InputError as problem:
+        raise InputError(f"{path.name}: {problem}") from None
+
+
+def _entries(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        try:
+            archive = np.load(file, allow_pickle=False)
+        except Exception as problem:  # a damaged archive can raise almost anything
+            raise InputError(f"env: {path.name} cannot be read: {_line(problem)}") from None
+        entries: dict[str, Any] = {}
+        for field in archive.files:
+            if field not in REQUIRED + OPTIONAL:
+                raise unknown(f"{path.name}: entry", field, REQUIRED + OPTIONAL)
+            try:
+                entries[field] = np.asarray(archive[field])
+            except Exception as problem:  # objects, a damaged or absurd header
+                line = f"{path.name}: {field} cannot be read: {_line(problem)}"
+                raise InputError(line) from None
+        return entries
+
+
+def _line(problem: BaseException) -> str:
+    """The first line of a message, without the colours that Gymnasium adds."""
+    lines = re.sub(r"\x1b\[\d+m", "", str(problem)).strip().splitlines()
+    return lines[0] if lines else type(problem).__name__

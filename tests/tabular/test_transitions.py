@@ -1,0 +1,126 @@
+"""Kernels in slots and as dense tables are the same kernels."""
+
+import brute
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from layouts import f32, quick
+
+from narl.tabular.envs import deep_sea, random_mdp, riverswim
+from narl.tabular.transitions import (
+    Dynamics,
+    as_dynamics,
+    dense,
+    expect,
+    find_successors,
+    slot_values,
+    take_slots,
+)
+
+
+def in_slots(p, spread=None):
+    successors, prob = brute.slots_of(p)
+    spread = np.zeros(p.shape[:2]) if spread is None else spread
+    prob = prob * (1 - spread[..., None])
+    return Dynamics(f32(prob), f32(spread), jnp.asarray(successors))
+
+
+@pytest.mark.parametrize("num_states", [4, 8, 12, 25])
+def test_slots_hold_the_reachable_states_in_order(num_states):
+    p = brute.random_kernel(np.random.default_rng(num_states), num_states, 3, num_states // 4)
+    found = find_successors(p)
+    expected, prob = brute.slots_of(p)
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(take_slots(p, found), prob)
+
+
+def test_slots_are_used_only_where_they_save_something():
+    rng = np.random.default_rng(0)
+    assert find_successors(brute.random_kernel(rng, 8, 2, 8)) is None
+    assert find_successors(riverswim().p) is None
+    assert find_successors(random_mdp(num_states=10).p) is None
+    assert find_successors(np.ones((1, 1, 1))) is None
+    identity = np.eye(4)[:, None]
+    np.testing.assert_array_equal(find_successors(identity), np.arange(4)[:, None, None])
+
+
+def test_deep_sea_has_few_slots():
+    assert find_successors(deep_sea(6).p).shape == (36, 2, 1)
+    assert find_successors(deep_sea(6, stochastic=True).p).shape == (36, 2, 2)
+
+
+def test_without_slots_a_table_is_taken_whole():
+    p = brute.random_kernel(np.random.default_rng(1), 4, 2)
+    np.testing.assert_array_equal(take_slots(p, None), p)
+
+
+@pytest.mark.parametrize("num_slots", [1, 3, 12])
+@pytest.mark.parametrize("spreading", [False, True])
+def test_dense_and_slots_round_trip_with_equal_expectations(num_slots, spreading):
+    rng = np.random.default_rng(num_slots)
+    p = brute.random_kernel(rng, 12, 2, num_slots)
+    spread = rng.choice([0, 0.25, 1], (12, 2)) if spreading else np.zeros((12, 2))
+    kernel = in_slots(p, spread)
+    table = p * (1 - spread[..., None]) + spread[..., None] / 12
+    v = rng.normal(size=12)
+    both = quick(lambda p, v: (dense(p, 12), expect(p, v)))
+    for form in (kernel, as_dynamics(table)):
+        tables, means = both(form, f32(v))
+        np.testing.assert_allclose(tables, table, atol=1e-6)
+        np.testing.assert_allclose(means, table @ v, atol=1e-5)
+
+
+def test_unused_slots_count_for_nothing():
+    # The pair reaches state 1 only; its second slot is unused and points past the end.
+    successors = jnp.array([[[1, 2]], [[0, 1]]])
+    kernel = Dynamics(f32([[[1, 0.7]], [[0.5, 0.5]]]), jnp.zeros((2, 1)), successors)
+    v = jnp.array([3.0, 5.0])
+    np.testing.assert_array_equal(slot_values(v, successors), [[[5, 0]], [[3, 5]]])
+    np.testing.assert_allclose(expect(kernel, v)[:, 0], [5, 4])
+    np.testing.assert_allclose(dense(kernel, 2)[:, 0], [[0, 1], [0.5, 0.5]])
+
+
+def test_a_pair_without_data_is_uniform():
+    successors = jnp.array([[[0]], [[0]], [[1]], [[3]]])
+    kernel = Dynamics(f32([[[1]], [[0]], [[1]], [[1]]]), f32([[0], [1], [0], [0]]), successors)
+    np.testing.assert_allclose(dense(kernel, 4)[1, 0], 0.25)
+    assert expect(kernel, jnp.array([1.0, 2.0, 3.0, 6.0]))[1, 0] == 3
+
+
+@pytest.mark.parametrize("slotted", [False, True])
+def test_a_member_axis_may_lead(slotted):
+    rng = np.random.default_rng(2)
+    p = brute.random_kernel(rng, 12, 2, 3)
+    successors, _ = brute.slots_of(p)
+    weights = rng.dirichlet(np.ones(successors.shape[-1]), (5, 12, 2)) * (successors < 12)
+    tables = np.zeros((5, 12, 2, 13))
+    np.put_along_axis(tables, np.broadcast_to(successors, weights.shape), weights, axis=-1)
+    tables = tables[..., :12]
+    spread = rng.random((5, 12, 2))
+    if slotted:
+        kernel = Dynamics(f32(weights), f32(spread), jnp.asarray(successors))
+    else:
+        kernel = Dynamics(f32(tables), f32(spread))
+    v = rng.normal(size=12)
+    expected = tables @ v + spread * v.mean()
+    np.testing.assert_allclose(expect(kernel, f32(v)), expected, atol=1e-5)
+    np.testing.assert_allclose(dense(kernel, 12), tables + spread[..., None] / 12, atol=1e-6)
+
+
+def test_as_dynamics_keeps_what_is_one_already():
+    kernel = in_slots(brute.random_kernel(np.random.default_rng(3), 6, 2, 2))
+    assert as_dynamics(kernel) is kernel
+    table = np.full((2, 3, 1, 3), 1 / 3)
+    wrapped = as_dynamics(table)
+    assert wrapped.successors is None
+    assert wrapped.spread.shape == (2, 3, 1)
+    assert not wrapped.spread.any()
+
+
+def test_kernels_cross_jit_and_vmap():
+    p = brute.random_kernel(np.random.default_rng(4), 8, 2, 2)
+    kernel, v = in_slots(p), np.random.default_rng(5).normal(size=(3, 8))
+    many = jax.jit(jax.vmap(expect, in_axes=(None, 0)))(kernel, f32(v))
+    np.testing.assert_allclose(many, np.einsum("sat,nt->nsa", p, v), atol=1e-5)
