@@ -20,8 +20,8 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format docs bench-tabular bench-deep clean distclean
-.PHONY: format-check lint types paper-map test-fast test-slow
+.PHONY: help demo test check coverage format docs docs-check bench-tabular bench-deep clean distclean
+.PHONY: format-check lint types test-fast test-slow
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,7 +38,10 @@ demo: $(VENV)/.runtime ## Fig. 1(a) at the paper's scale, NARL against MBPO with
 # `make check test` runs the fast tests once, because both targets name the same one.
 test: test-fast test-slow ## all tests
 
-check: format-check lint types paper-map test-fast ## format, lint, types, paper map, fast tests
+check: format-check lint types docs-check test-fast ## format, lint, types, generated pages, fast tests
+
+coverage: $(VENV)/.dev ## all tests, with the branches of src/narl that they reach
+	$(PYTEST) --cov=narl --cov-branch --cov-report=term:skip-covered $(ARGS)
 
 format-check: $(VENV)/.dev
 	$(BIN)/python -m ruff format --check .
@@ -49,8 +52,9 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/python -m mypy
 
-paper-map: $(VENV)/.dev
+docs-check: $(VENV)/.dev
 	$(BIN)/python -m narl.paper --check docs/paper-map.md
+	$(BIN)/python docs/make_options.py --check
 
 test-fast: $(VENV)/.dev
 	$(PYTEST) -m "not slow" $(ARGS)
@@ -62,8 +66,9 @@ format: $(VENV)/.dev ## rewrite the files as `make check` wants them
 	$(BIN)/python -m ruff format .
 	$(BIN)/python -m ruff check --fix .
 
-docs: $(VENV)/.runtime ## regenerate docs/paper-map.md
+docs: $(VENV)/.runtime ## regenerate docs/paper-map.md and docs/options.md
 	$(BIN)/python -m narl.paper --write docs/paper-map.md
+	$(BIN)/python docs/make_options.py --write
 
 bench-tabular: $(VENV)/.runtime $(PEER)/.ready ## speed against rlberry, and how time grows
 	$(BIN)/python benchmarks/bench_tabular.py --peer-python $(PEER)/bin/python $(ARGS)

@@ -1,6 +1,106 @@
-"""Every shape annotation of `narl` is checked while the tests run (jaxtyping with beartype)."""
+"""Fixtures of all tests: `narl` in this process, compiled programs and a trained run to share.
+
+Every shape annotation of `narl` is checked while the tests run (jaxtyping with beartype).
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 import jaxtyping
+import pytest
 
-# Kept for the whole session; must be in place before anything imports narl.
+# Must be in place before anything imports narl.
 jaxtyping.install_import_hook("narl", "typecheck.check_shapes")
+
+
+class Result(NamedTuple):
+    """The exit status and the output of a call of `narl`."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Result]:
+    """Run `narl` in this process and an empty folder, without the user's compiled programs."""
+    from narl import cli
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NARL_RUNS", raising=False)
+    monkeypatch.delenv("NARL_DEBUG", raising=False)
+    monkeypatch.setattr("narl.compilation.enable_cache", lambda: None)
+
+    def run(*arguments: str) -> Result:
+        status = cli.main(arguments)
+        return Result(status, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for compiled programs that all tests of this session share."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "programs"
+    shared.mkdir(exist_ok=True)
+    return shared
+
+
+@pytest.fixture(scope="session")
+def cache(programs: Path) -> Iterator[None]:
+    """Compile every program of the session's tests once."""
+    import jax
+    from jax.experimental.compilation_cache import compilation_cache
+
+    names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
+    before = {name: getattr(jax.config, name) for name in names}
+    compilation_cache.reset_cache()
+    jax.config.update(names[0], str(programs))
+    jax.config.update(names[1], 0.0)
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
+
+
+class Trainings(NamedTuple):
+    """A folder of runs with two short trainings of SAC and a tabular run, by folder name."""
+
+    root: Path
+    finished: str
+    """300 steps with seeds 4 and 6; solved at step 100."""
+    unfinished: str
+    """Seed 0 with another buffer, stopped at step 200 of 300."""
+    tabular: str
+
+
+@pytest.fixture(scope="session")
+def shared_trainings(tmp_path_factory: pytest.TempPathFactory, cache: None) -> Trainings:
+    """Trainings for tests that only read; `trainings` is a copy for tests that write."""
+    from narl import storage
+    from narl.deep.training_run import Stopped, run_training
+    from short_trainings import short_config
+
+    root = tmp_path_factory.mktemp("trainings")
+    config = {"experiment": "tabular", "agent": "psrl", "env": "riverswim", "seeds": [0]}
+    tabular = storage.save_run(root, config, {"episodes": 7}, {})
+    finished = short_config(seeds=(4, 6), solved_return=-1e6)
+    run_training([finished], root)
+    unfinished = short_config(buffer=5000)
+    with pytest.raises(Stopped):
+        run_training([unfinished], root, on_epoch=lambda metrics: metrics["step"] < 200)
+    return Trainings(root, finished.run_id, f"{unfinished.run_id}{storage.PART}", tabular.id)
+
+
+@pytest.fixture
+def trainings(shared_trainings: Trainings, tmp_path: Path) -> Trainings:
+    """A copy of the shared trainings in the folder `runs` of the test's own folder."""
+    root = tmp_path / "runs"
+    shutil.copytree(shared_trainings.root, root)
+    return shared_trainings._replace(root=root)

@@ -10,9 +10,9 @@ import pytest
 import narl
 from narl import storage
 from narl.deep import rendering
-from narl.deep.environment import EnvironmentFault, HostEnv
+from narl.deep.environment import HostEnv
 from narl.deep.training_run import Stopped, train
-from narl.errors import InputError
+from narl.errors import EnvironmentFault, InputError
 from short_courses import cache, call, course, programs  # noqa: F401
 
 pytestmark = pytest.mark.slow

@@ -33,11 +33,11 @@ def test_every_public_name_is_there(name: str) -> None:
 
 
 def test_what_learning_raises_can_be_caught() -> None:
-    from narl.deep import faults
-    from narl.deep import trainer as train
+    from narl import errors
+    from narl.deep import trainer
 
-    assert narl.EnvironmentFault is faults.EnvironmentFault
-    assert narl.Fault is train.Fault
+    assert narl.EnvironmentFault is errors.EnvironmentFault
+    assert narl.Fault is trainer.Fault
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -188,7 +188,7 @@ def test_a_second_process_is_refused_while_the_first_goes_on(tmp_path, programs)
         status, out, lines = Process(tmp_path, programs, *command).end()
         assert (status, out) == (2, "")
         assert lines == [
-            f"narl: run folder: process {first.popen.pid} is training into "
+            f"narl: run folder: process {first.popen.pid} is writing to "
             f"{Path('runs') / course(steps=100_000).id}.part; wait until it ends, or stop it"
         ]
     first.popen.send_signal(signal.SIGTERM)
@@ -199,7 +199,7 @@ def test_a_signal_while_it_compiles_is_answered_in_time(tmp_path):
     """Networks that take long to compile, and no programs from before."""
     process = Process(tmp_path, tmp_path / "compiled", "train", "Hopper-v5", "--json")
     deadline = time.monotonic() + 120
-    while not list(tmp_path.glob("runs/*.part/course.json")) and time.monotonic() < deadline:
+    while not list(tmp_path.glob("runs/*.part/training.json")) and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(1.0)
     begin = time.monotonic()
@@ -215,7 +215,7 @@ def test_a_signal_while_it_compiles_is_answered_in_time(tmp_path):
 def test_a_second_signal_ends_it_at_once(tmp_path):
     process = Process(tmp_path, tmp_path / "compiled", "train", "Hopper-v5", "--json")
     deadline = time.monotonic() + 120
-    while not list(tmp_path.glob("runs/*.part/course.json")) and time.monotonic() < deadline:
+    while not list(tmp_path.glob("runs/*.part/training.json")) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.popen.send_signal(signal.SIGINT)
     process.wait_for("stopping")
@@ -301,7 +301,7 @@ def test_what_cannot_be_resumed_is_one_line(call, unfinished, tmp_path):  # noqa
         assert (said.status, said.out) == (2, "")
         assert said.err.count("\n") == 1
         assert line in said.err
-    file = unfinished.path / "course.json"
+    file = unfinished.path / "training.json"
     content = json.loads(file.read_text())
     file.write_text(json.dumps(content | {"narl": "0.0.9"}))
     said = call("resume", unfinished.id)
@@ -334,10 +334,8 @@ def test_a_saved_agent_is_no_run_to_continue(call, tmp_path, learned, cache):  #
     for command in (["resume"], ["runs", "show"]):
         said = call(*command, "saved")
         assert (said.status, said.out) == (2, "")
-        assert said.err == (
-            "narl: run: saved is a saved agent, not a run; narl.load takes it up again, "
-            "`narl eval` evaluates it\n"
-        )
+        assert said.err.startswith("narl: run: saved does not have the name of a run (train-sac-")
+        assert "`narl eval`" in said.err
     assert call("eval", "saved", "--episodes", "1").status == 0
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from narl import storage
 from narl.commands.trainings import settings_that_differ
 from narl.deep.training_run import Stopped, train
-from narl.storage.lock import hold
+from narl.storage.folder import lock_folder
 from narl.storage.unfinished import PART
 from short_courses import cache, call, course, programs, spoil  # noqa: F401
 
@@ -75,14 +75,14 @@ def test_for_people_they_have_a_table_of_their_own(call, kept):  # noqa: F811
 
 
 def test_one_that_is_being_trained_says_so(call, kept):  # noqa: F811
-    with hold(Path("runs") / kept[2]):
+    with lock_folder(Path("runs") / kept[2]):
         listed = json.loads(call("runs", "--json").out)["runs"]
         (process,) = [run["process"] for run in listed if run["run"] == kept[2]]
         assert process == os.getpid()
         assert f"in process {process}" in call("runs").out
         said = call("runs", "remove", kept[2], "--yes")
     assert said.status == 2
-    assert f"process {process} is training into" in said.err
+    assert f"process {process} is writing to" in said.err
     assert (Path("runs") / kept[2]).is_dir()
 
 
@@ -90,7 +90,7 @@ def test_in_a_narrow_terminal_each_has_a_few_lines(call, kept, monkeypatch):  # 
     def narrow():
         return Console(file=sys.stdout, width=60, highlight=False)
 
-    monkeypatch.setattr("narl.commands.console.stdout", narrow)
+    monkeypatch.setattr("narl.console.stdout", narrow)
     said = call("runs")
     assert said.status == 0, said.err
     lines = said.out.splitlines()
@@ -145,13 +145,13 @@ def test_a_finished_and_an_unfinished_one_of_the_same_id_are_told_apart(call, ke
 
 
 def test_damage_is_shown(call, kept):  # noqa: F811
-    (Path("runs") / kept[2] / "course.json").write_text("{")
+    (Path("runs") / kept[2] / "training.json").write_text("{")
     (Path("runs") / kept[1] / "metrics.json").write_text("{}")
     listed = {run["run"]: run for run in json.loads(call("runs", "--json").out)["runs"]}
-    assert listed[kept[2]]["problems"] == ["course.json cannot be read"]
+    assert listed[kept[2]]["problems"] == ["training.json cannot be read"]
     assert listed[kept[1]]["problems"] == ["metrics.json differs from its checksum"]
     text = call("runs").out
-    assert "course.json cannot be read" in text
+    assert "training.json cannot be read" in text
     assert "damaged" in text
     assert call("runs", "remove", kept[2], kept[1], "--yes").status == 0
 

@@ -19,13 +19,13 @@ import pytest
 import toy_worlds
 from narl import cli, storage
 from narl.commands import train, training
-from narl.commands.interrupts import Interrupted, stoppable
-from narl.commands.training_bar import TrainingBar, duration
+from narl.interrupts import Interrupted, run_stoppable
+from narl.console import TrainingBar, duration
 from narl.deep.config import Settings, make_settings
 from narl.deep.owners import owners_of
 from narl.deep.training_run import Course, Stopped
 from narl.deep.training_run import train as train_course
-from narl.storage.lock import hold
+from narl.storage.folder import lock_folder
 from short_courses import cache, call, course, options, programs  # noqa: F401
 
 ENV = "toy_worlds:Toy-v0"
@@ -196,10 +196,10 @@ def test_where_episodes_are_repeated_it_is_said(call):  # noqa: F811
 @pytest.mark.slow
 @pytest.mark.usefixtures("cache")
 def test_two_processes_do_not_train_the_same(call, tmp_path):  # noqa: F811
-    with hold(tmp_path / "runs" / f"{course().id}.part"):
+    with lock_folder(tmp_path / "runs" / f"{course().id}.part"):
         said = call("train", ENV, *options())
     assert said.status == 2
-    assert f"narl: run folder: process {os.getpid()} is training into" in said.err
+    assert f"narl: run folder: process {os.getpid()} is writing to" in said.err
     assert said.err.count("\n") == 1
 
 
@@ -469,7 +469,7 @@ def until_asked(should_stop):
 def test_work_is_asked_to_stop_and_given_time(interrupt):
     said = []
     interrupt(0.1)
-    assert stoppable(until_asked, lambda: said.append("stopping")) == "left a checkpoint"
+    assert run_stoppable(until_asked, lambda: said.append("stopping")) == "left a checkpoint"
     assert said == ["stopping"]
 
 
@@ -478,7 +478,7 @@ def test_work_that_does_not_come_back_is_left(interrupt):
     interrupt(0.1)
     begin = time.monotonic()
     with pytest.raises(Interrupted):
-        stoppable(lambda should_stop: release.wait(30), lambda: None, patience=0.2)
+        run_stoppable(lambda should_stop: release.wait(30), lambda: None, patience=0.2)
     assert time.monotonic() - begin < 10
     release.set()
 
@@ -488,15 +488,15 @@ def test_a_second_interrupt_does_not_wait(interrupt):
     interrupt(0.1, 0.4)
     begin = time.monotonic()
     with pytest.raises(Interrupted):
-        stoppable(lambda should_stop: release.wait(30), lambda: None, patience=25)
+        run_stoppable(lambda should_stop: release.wait(30), lambda: None, patience=25)
     assert time.monotonic() - begin < 10
     release.set()
 
 
 def test_what_work_gives_or_raises_comes_through():
-    assert stoppable(lambda should_stop: 3, lambda: None) == 3
+    assert run_stoppable(lambda should_stop: 3, lambda: None) == 3
     with pytest.raises(ZeroDivisionError):
-        stoppable(lambda should_stop: 1 // 0, lambda: None)
+        run_stoppable(lambda should_stop: 1 // 0, lambda: None)
 
 
 def test_an_interrupt_says_its_own_line(capsys, monkeypatch):

@@ -1,13 +1,14 @@
 """Optimistic model-based reinforcement learning on JAX.
 
-`import narl` is quick: the parts below, and JAX with them, are imported when first used.
-Gymnasium learns the names of narl's environments now, or as soon as it is loaded.
+`import narl` is quick: a public name, and JAX with it, is imported when it is first used.
+Where Gymnasium is loaded already, narl's environments are registered with it.
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING
 
-from narl.registration import register_with_gymnasium
+from narl.lazy_names import lazy_getattr
 
 if TYPE_CHECKING:
     from narl import (
@@ -22,11 +23,17 @@ if TYPE_CHECKING:
         tabular,
         theory,
     )
-    from narl.deep.agent import MBPO, NARL, SAC, Agent, load
-    from narl.deep.faults import EnvironmentFault
-    from narl.deep.loggers import tensorboard_logger, wandb_logger
-    from narl.deep.trainer import Fault
-    from narl.errors import InputError
+    from narl.deep import (
+        MBPO,
+        NARL,
+        SAC,
+        Agent,
+        Fault,
+        load,
+        tensorboard_logger,
+        wandb_logger,
+    )
+    from narl.errors import EnvironmentFault, InputError
 
 __version__ = "0.1.0"
 
@@ -54,28 +61,22 @@ __all__ = [
     "wandb_logger",
 ]
 
-_DEFINED_IN = {
-    **dict.fromkeys(("MBPO", "NARL", "SAC", "Agent", "load"), "narl.deep.agent"),
-    **dict.fromkeys(("tensorboard_logger", "wandb_logger"), "narl.deep.loggers"),
-    "EnvironmentFault": "narl.deep.faults",
-    "Fault": "narl.deep.trainer",
-    "InputError": "narl.errors",
+_SUBMODULES = (
+    *("decomposition", "deep", "experiments", "optimism", "paper"),
+    *("report", "stats", "storage", "tabular", "theory"),
+)
+_MODULES = {
+    **{name: "narl.deep" for name in __all__},
+    **{name: f"narl.{name}" for name in _SUBMODULES},
+    **dict.fromkeys(("EnvironmentFault", "InputError"), "narl.errors"),
 }
 
-
-def __getattr__(name: str) -> object:
-    """Import a public part of narl when it is first asked for."""
-    if name not in __all__:
-        raise AttributeError(f"module 'narl' has no attribute {name!r}")
-    if name in _DEFINED_IN:
-        found = getattr(importlib.import_module(_DEFINED_IN[name]), name)
-        globals()[name] = found
-        return found
-    return importlib.import_module(f"narl.{name}")
+__getattr__ = lazy_getattr(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-register_with_gymnasium()
+if "gymnasium" in sys.modules:
+    importlib.import_module("narl.registration")

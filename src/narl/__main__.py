@@ -1,4 +1,4 @@
-"""`python -m narl`."""
+"""Entry point of `python -m narl`: the command line."""
 
 import sys
 

@@ -1,7 +1,7 @@
-"""The command line: finds the command, and turns whatever happens into an exit status.
+"""The command line: runs one command and turns its outcome into an exit status.
 
 0 done, 2 the input is wrong, 3 interrupted (the same command continues), 1 anything else.
-Commands, and tyro, NumPy and JAX with them, are imported when they are asked for.
+A command, and tyro, NumPy and JAX with it, is imported when it is called.
 """
 
 from __future__ import annotations
@@ -26,74 +26,74 @@ DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 3
 COMMANDS = (
     *("tabular", "train", "eval", "resume", "reproduce", "report", "runs", "paper", "doctor"),
 )
-"""Each is the module of that name in `narl.commands`."""
+"""Names of commands; the module of this name in `narl.commands` has a function `main`."""
 
 HELP = """\
 usage: narl COMMAND [ARGUMENTS]
 
 Optimistic model-based reinforcement learning: noise-augmented RL (NARL), its
-rivals, exact regret and what it is made of.
+baselines, exact regret and its decomposition.
 
-  narl tabular AGENT ENV   run an agent with many seeds, score it exactly
+  narl tabular AGENT ENV   run an agent with many seeds and its exact regret
   narl train ENV           train NARL, MBPO or SAC with many seeds at once
-  narl eval RUN            episodes of a trained policy, and a video of it
+  narl eval RUN            play episodes of a trained policy, record a video
   narl resume RUN          continue a training that was stopped
-  narl reproduce ID...     an experiment of the paper, with its claims:
+  narl reproduce ID...     run experiments of the paper and check its claims:
                            fig1a fig1b fig1c table1 ablation fig3a table2,
                            or all
-  narl report [RUN...]     charts, tables and claims in one offline HTML file,
-                           or the trainings that are named
-  narl runs                the runs that are kept: list, show, remove
-  narl paper               which code implements which equation
-  narl doctor              versions, device, MuJoCo, rendering, disk
+  narl report [RUN...]     write charts, tables and claims as one offline HTML
+                           file; with RUN, a report on these trainings
+  narl runs                list, show or remove stored runs
+  narl paper               list which code implements which equation
+  narl doctor              check versions, device, MuJoCo, rendering, disk
 
-  narl COMMAND --help      what a command takes
+  narl COMMAND --help      arguments and options of a command
   narl --version           the version
 
 Start with:  narl tabular narl-ucrl riverswim
              narl train InvertedPendulum-v5
 
 Every command takes --json (one JSON object on stdout, all else on stderr) and
---debug (also NARL_DEBUG=1: the traceback of an error). Runs are kept in the
-folder `runs`, or in the one that NARL_RUNS names; a finished run is found
-again, not repeated. Exit status: 0 done, 2 the input is wrong, 3 interrupted
-(the same command continues), 1 anything else.
+--debug (also NARL_DEBUG=1: the traceback of an error). Runs are stored in the
+folder `runs`, or in the folder that NARL_RUNS names; a finished run is found
+there and not repeated. Exit status: 0 done, 2 the input is wrong, 3
+interrupted (the same command continues), 1 anything else.
 """
 
 INTERRUPTED_LINE = "interrupted; finished runs are kept, the same command continues from there"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit status; `arguments` are those after `narl`."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in given or os.environ.get("NARL_DEBUG", "") not in ("", "0")
-    given = [argument for argument in given if argument != "--debug"]
+    """Run one command and return its exit status; ``arguments`` are those after `narl`."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words or os.environ.get("NARL_DEBUG", "") not in ("", "0")
+    words = [word for word in words if word != "--debug"]
     _prepare_streams()
     try:
         with _answering_interrupts(), _without_warnings(debug):
-            status = _dispatch(given)
+            status = _run_command(words)
             sys.stdout.flush()
-    except SystemExit as end:  # tyro ends so after it has printed a command's help
+    except SystemExit as end:  # raised by tyro after it has printed a command's help
         status = DONE if not end.code else WRONG_INPUT
     except KeyboardInterrupt as interrupt:
-        status = _interrupted(interrupt)
+        status = _end_interrupted(interrupt)
     except BrokenPipeError:
-        # The reader has seen enough (`narl runs | head`), and the work is done by the time
-        # that its result is printed.
+        # The reader has closed the pipe (`narl runs | head`); results are printed when the work
+        # is done.
         status = DONE
     except Exception as error:
         if debug:
             traceback.print_exc()
         status = WRONG_INPUT if isinstance(error, InputError) else FAILED
         hint = "" if debug or status == WRONG_INPUT else " (--debug shows where)"
-        _say(f"{_line(error, given)}{hint}")
-    _drop_what_cannot_be_printed()
+        _print_line(f"{_error_line(error, words)}{hint}")
+    _discard_unprintable_output()
     return status
 
 
-def _dispatch(given: list[str]) -> int:
-    command, *rest = given or ["help"]
-    if command in ("-h", "--help") or given in ([], ["help"]):
+def _run_command(words: list[str]) -> int:
+    command, *rest = words or ["help"]
+    if command in ("-h", "--help") or words in ([], ["help"]):
         sys.stdout.write(HELP)
         return DONE
     if command in ("-V", "--version"):
@@ -118,10 +118,10 @@ def _dispatch(given: list[str]) -> int:
 
 @contextlib.contextmanager
 def _answering_interrupts() -> Iterator[None]:
-    """SIGTERM, which schedulers send, counts as Ctrl-C, and neither is lost.
+    """Treat SIGTERM, which schedulers send, as Ctrl-C, and lose neither of them.
 
     Python drops an exception that is raised in a callback of the garbage collector (JAX has
-    one); then the interrupt is sent again.
+    one); then the signal is sent again.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -130,17 +130,17 @@ def _answering_interrupts() -> Iterator[None]:
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    def dropped(args: sys.UnraisableHookArgs) -> None:
+    def send_again(args: sys.UnraisableHookArgs) -> None:
         if issubclass(args.exc_type, KeyboardInterrupt):
-            # From another thread, because here it would be dropped as well; and as a signal,
-            # because that ends a wait.
-            again = (threading.main_thread().ident, signal.SIGTERM)
-            threading.Timer(0.01, signal.pthread_kill, again).start()
+            # From another thread, because an exception raised here is dropped as well; as a
+            # signal, because a signal ends a wait.
+            target = (threading.main_thread().ident, signal.SIGTERM)
+            threading.Timer(0.01, signal.pthread_kill, target).start()
         else:
             hook(args)
 
     before, hook = signal.signal(signal.SIGTERM, interrupt), sys.unraisablehook
-    sys.unraisablehook = dropped
+    sys.unraisablehook = send_again
     try:
         yield
     finally:
@@ -150,31 +150,32 @@ def _answering_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_warnings(debug: bool) -> Iterator[None]:
-    """Warnings of libraries are for programmers: they are shown with --debug."""
+    """Hide the warnings of libraries, which are for programmers, except with --debug."""
     with warnings.catch_warnings():
         if not debug:
-            # Not by a filter, because libraries put their own in front of it.
-            warnings.showwarning = lambda *given, **more: None
+            # A filter does not suffice: libraries put their own filters in front of it.
+            warnings.showwarning = lambda *args, **kwargs: None
         yield
 
 
-def _interrupted(interrupt: KeyboardInterrupt) -> int:
-    _say(str(interrupt) or INTERRUPTED_LINE)
+def _end_interrupted(interrupt: KeyboardInterrupt) -> int:
+    """Print the line of an interrupt and return the exit status, or end the process with it."""
+    _print_line(str(interrupt) or INTERRUPTED_LINE)
     if getattr(interrupt, "busy", False):
-        # XLA cannot be stopped, and Python would wait for it, or crash with it, on the way out.
+        # XLA cannot be stopped; Python would wait for XLA, or crash with it, when it exits.
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os._exit(INTERRUPTED)
     return INTERRUPTED
 
 
-def _line(error: Exception, given: Sequence[str] = ()) -> str:
-    """What went wrong, in one line, when this was asked for."""
+def _error_line(error: Exception, words: Sequence[str]) -> str:
+    """Return one line that describes an error of the command that these words called."""
     text = " ".join(str(error).split())
     if isinstance(error, InputError | Failure):
         return text
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
-        if given[:1] in (["train"], ["resume"]):
+        if words[:1] in (["train"], ["resume"]):
             smaller = "a smaller --rollout-batch, --retain-epochs, --buffer or --batch"
         else:
             smaller = "fewer members or a smaller environment"
@@ -185,23 +186,23 @@ def _line(error: Exception, given: Sequence[str] = ()) -> str:
     return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
 
 
-def _say(line: str) -> None:
-    # If nobody is listening, the exit status says it as well.
+def _print_line(line: str) -> None:
+    # Where stderr is closed, the exit status has to suffice.
     with contextlib.suppress(OSError):
         print(f"narl: {line}", file=sys.stderr, flush=True)
 
 
 def _prepare_streams() -> None:
-    """Closed streams swallow what is printed; letters that a terminal lacks become '?'."""
-    sys.stdout = sys.stdout or _nowhere()
-    sys.stderr = sys.stderr or _nowhere()
+    """Replace closed streams by the null device, and letters that a terminal lacks by '?'."""
+    sys.stdout = sys.stdout or _null_stream()
+    sys.stderr = sys.stderr or _null_stream()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
 
 
-def _drop_what_cannot_be_printed() -> None:
-    """What a closed pipe or a full disk refused; Python would try again, and complain, at exit."""
+def _discard_unprintable_output() -> None:
+    """Discard output that a closed pipe or a full disk refused; Python would retry it at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -209,5 +210,5 @@ def _drop_what_cannot_be_printed() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _nowhere() -> IO[str]:
+def _null_stream() -> IO[str]:
     return open(os.devnull, "w", encoding="utf-8")

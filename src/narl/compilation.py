@@ -1,16 +1,20 @@
-"""JAX's persistent compilation cache: a program compiled once is not compiled again."""
+"""Compilation of programs: JAX's persistent cache, and compiling ahead in the background."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import platform
+import threading
+import time
 import warnings
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 
 def cache_folder() -> Path:
-    """Where compiled programs are kept: one folder per kind of processor.
+    """Return the folder of compiled programs, one per kind of processor.
 
     A home folder may be shared by machines, and a program for one processor can crash another.
     """
@@ -19,7 +23,7 @@ def cache_folder() -> Path:
 
 
 def enable_cache() -> Path | None:
-    """Turns the cache on and says where it is; None where it cannot be written.
+    """Turn the cache on and return its folder; None where it cannot be written.
 
     A folder that the user gave JAX itself (JAX_COMPILATION_CACHE_DIR) is left as it is.
     """
@@ -42,7 +46,7 @@ def enable_cache() -> Path | None:
 
 
 def _processor() -> str:
-    """A short name of this processor's instruction set."""
+    """Return a short name of this processor's instruction set."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
         features = next(line for line in lines if line.lower().startswith(("flags", "features")))
@@ -50,3 +54,86 @@ def _processor() -> str:
         features = platform.processor()
     digest = hashlib.sha256(features.encode()).hexdigest()[:8]
     return f"{platform.machine() or 'unknown'}-{digest}"
+
+
+def num_cores() -> int:
+    """Return the number of cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on Linux
+        return os.cpu_count() or 1
+
+
+_compiling = 0
+_compiling_lock = threading.Lock()
+
+
+def is_compiling() -> bool:
+    """Return whether a program is being compiled in the background anywhere in this process."""
+    return _compiling > 0
+
+
+class BackgroundCompiler:
+    """Threads that compile programs while other work goes on."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        """Seconds in which somebody waited for a program to be compiled."""
+        self._threads = ThreadPoolExecutor(num_cores(), thread_name_prefix="narl-compile")
+
+    def submit(self, jitted: Any, shapes: Any) -> Future[Any]:
+        """Begin to compile a jitted function for arguments of these shapes."""
+        return self._threads.submit(_compile, jitted, shapes)
+
+    def wait_for(self, program: Future[Any]) -> Any:
+        """Return the compiled program; the seconds of waiting are added to `seconds`."""
+        if not program.done():
+            begin = time.perf_counter()
+            program.result()
+            self.seconds += time.perf_counter() - begin
+        return program.result()
+
+    def close(self) -> None:
+        """Stop compiling; programs that are being compiled are left to their threads."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _compile(jitted: Any, shapes: Any) -> Any:
+    global _compiling
+    with _compiling_lock:
+        _compiling += 1
+    try:
+        return jitted.lower(*shapes).compile()
+    finally:
+        with _compiling_lock:
+            _compiling -= 1
+
+
+class CompiledProgram:
+    """A jitted function that is compiled once: ahead of time, or at its first call."""
+
+    def __init__(self, compiler: BackgroundCompiler, jitted: Any) -> None:
+        self._compiler, self._jitted = compiler, jitted
+        self._program: Future[Any] | None = None
+
+    def compile_for(self, *arguments: Any) -> None:
+        """Begin to compile the function for arguments of these shapes."""
+        if self._program is None:
+            import jax
+
+            shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), arguments)
+            self._program = self._compiler.submit(self._jitted, shapes)
+
+    def program(self, *arguments: Any) -> Any:
+        """Return the compiled program, waiting for it if it is not ready."""
+        self.compile_for(*arguments)
+        assert self._program is not None
+        return self._compiler.wait_for(self._program)
+
+    def wait(self) -> None:
+        """Wait until the program is compiled, if compilation has begun."""
+        if self._program is not None:
+            self._compiler.wait_for(self._program)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.program(*arguments)(*arguments)

@@ -10,7 +10,7 @@ from narl.paper import implements
 
 
 class Decomposition(NamedTuple):
-    """The three sides of Eq. 1, per episode (positive optimism means Ṽ_k was too low)."""
+    """The three terms of Eq. 1 per episode; positive optimism means that Ṽ_k was too low."""
 
     regret: Float[np.ndarray, "..."]
     """V(π*) − V(π_k)."""
@@ -20,13 +20,13 @@ class Decomposition(NamedTuple):
     """Ṽ_k(π_k) − V(π_k)."""
 
     def cumulative(self) -> "Decomposition":
-        """Running sums over episodes (the last axis)."""
+        """Return the running sums over episodes (the last axis)."""
         return Decomposition(*(np.cumsum(term, axis=-1) for term in self))
 
 
 @implements("eq:1")
 def decompose(v_star: ArrayLike, value: ArrayLike, policy_value: ArrayLike) -> Decomposition:
-    """Splits V(π*) − V(π_k) with the agent's own estimate Ṽ_k(π_k) in the middle, in float64."""
+    """Return regret, optimism and estimation error of each episode, in float64 (Eq. 1)."""
     v_star, value, policy_value = (
         np.asarray(x, dtype=np.float64) for x in (v_star, value, policy_value)
     )

@@ -1,4 +1,4 @@
-"""Optimism over an ensemble: the choice both halves of the paper make (Eq. 2, Eq. 3, §6.1)."""
+"""Optimism over an ensemble, as both halves of the paper use it (Eq. 2, Eq. 3, §6.1)."""
 
 from typing import NamedTuple
 
@@ -9,29 +9,29 @@ from narl.paper import implements
 
 
 class Choice(NamedTuple):
-    """The member chosen along the leading axis, for every remaining position."""
+    """The chosen members along the leading axis, one for every position of the other axes."""
 
     value: Float[Array, "..."]
     member: Int[Array, "..."]
     admitted: Bool[Array, "M ..."]
-    """Which members lie within the radius (all of them without one)."""
+    """Whether each member lies within the radius (without a radius, all do)."""
 
 
 @implements("eq:3", "sec:6.1")
 def optimistic(
     values: Float[Array, "M ..."], radius: float | Float[Array, ""] | None = None
 ) -> Choice:
-    """max_m values[m] over the members inside μ_M ± ε_M.
+    """Return max_m values[m] over the members within μ_M ± ε_M.
 
-    With ``radius=None`` every member is admitted (Eq. 2). When the radius excludes them all, the
-    member closest to the mean is taken: the cautious reading of a case the paper leaves open.
+    With ``radius=None`` every member is admitted (Eq. 2). If the radius excludes all members, the
+    one closest to the mean is chosen; the paper does not define this case.
     """
     if radius is None:
         admitted = jnp.ones(values.shape, bool)
         score = values
     else:
         distance = jnp.abs(values - values.mean(axis=0))
-        # The mean is rounded: equal values lie on it, however small the radius.
+        # The mean is rounded; equal values must be admitted by every radius.
         rounding = 4.0 * jnp.finfo(values.dtype).eps * jnp.abs(values).max(axis=0)
         admitted = distance <= radius + jnp.where(jnp.isfinite(rounding), rounding, 0.0)
         none_admitted = ~admitted.any(axis=0)

@@ -2,8 +2,8 @@
 
 The paper is "Towards Tractable Optimism in Model-Based Reinforcement Learning" (UAI 2021).
 `ENTRIES` lists it in reading order; `where` gives the section and the line of the LaTeX source.
-A function or class says what it implements with `@implements("eq:2")`, and
-`python -m narl.paper --check docs/paper-map.md` shows that nothing is left out.
+The decorator `@implements("eq:2")` marks a function or class that implements an entry, and
+`python -m narl.paper --check docs/paper-map.md` checks that no entry is left out.
 """
 
 import argparse
@@ -49,7 +49,7 @@ class Entry:
 
     @property
     def kind(self) -> str:
-        """What it is, from the first part of the id: equation, lemma, figure, …"""
+        """The kind of statement, from the first part of the id: equation, lemma, figure, …"""
         return _KINDS[self.id.partition(":")[0]]
 
 
@@ -305,7 +305,7 @@ def implements(*ids: str) -> Callable[[Tagged], Tagged]:
 
 
 def implementations() -> dict[str, list[str]]:
-    """For every entry, the "module:qualname" of what implements it (imports the package)."""
+    """Return the "module:qualname" of the code of every entry; all of the package is imported."""
     package = importlib.import_module("narl")
     for info in pkgutil.walk_packages(package.__path__, "narl.", onerror=lambda name: None):
         if not info.name.endswith("__main__"):
@@ -325,14 +325,14 @@ def _import_unless_optional(module: str) -> None:
             raise
 
 
-def missing(found: dict[str, list[str]]) -> list[str]:
-    """Ids that should have code and have none."""
-    return [entry.id for entry in ENTRIES if entry.code and not found[entry.id]]
+def missing(code: dict[str, list[str]]) -> list[str]:
+    """Return the ids that should have code and have none."""
+    return [entry.id for entry in ENTRIES if entry.code and not code[entry.id]]
 
 
 def markdown() -> str:
-    """The page `docs/paper-map.md`: every entry and what implements it."""
-    found = implementations()
+    """Return the page `docs/paper-map.md`: every entry and its code."""
+    code_of = implementations()
     lines = [
         "# The paper, and where it is in the code",
         "",
@@ -343,7 +343,7 @@ def markdown() -> str:
         "|---|---|---|---|---|",
     ]
     for entry in ENTRIES:
-        code = "<br>".join(f"`{name}`" for name in found[entry.id])
+        code = "<br>".join(f"`{name}`" for name in code_of[entry.id])
         if not code:
             code = "not yet implemented" if entry.code else f"none: {entry.reason}"
         lines.append(f"| `{entry.id}` | {entry.where} | {entry.title} | {entry.half} | {code} |")
@@ -351,7 +351,7 @@ def markdown() -> str:
 
 
 def check(path: Path) -> str | None:
-    """One line saying what is wrong with the map (code missing, page out of date), or None."""
+    """Return a line that says what is wrong with the map, or None if it is complete and current."""
     if gaps := missing(implementations()):
         return f"paper map: nothing implements {', '.join(gaps)}"
     if not path.is_file() or path.read_text(encoding="utf-8") != markdown():

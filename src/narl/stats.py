@@ -1,7 +1,7 @@
 """Summaries over seeds: median and quartiles, interquartile mean, bootstrap intervals, growth.
 
 Every function takes NumPy arrays and leaves them unchanged. NaN is refused; +inf is accepted
-by the order statistics, where it means "never" (an episode to solve that did not come).
+by the order statistics, where it means "never" (a task that was not solved).
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 
 class Growth(NamedTuple):
-    """`exponent` a of regret ≈ C·T^a, with a bootstrap interval [low, high] over seeds."""
+    """The exponent a of regret ≈ C·T^a, with a bootstrap interval [low, high] over seeds."""
 
     exponent: float
     low: float
@@ -24,7 +24,7 @@ class Growth(NamedTuple):
 
 
 def median_iqr(x: ArrayLike, axis: int = 0) -> tuple[Array, Array, Array]:
-    """The median and the quartiles (q25, q75) along `axis`.
+    """Return the median and the quartiles (q25, q75) along `axis`.
 
     The q-quantile of x_(0) ≤ … ≤ x_(n−1) interpolates linearly at position q·(n−1), as
     `numpy.quantile` does, except that between two infinities it is infinite, not NaN.
@@ -47,7 +47,7 @@ def _quantile(ordered: Array, q: float, axis: int) -> Array:
 
 
 def iqm(x: ArrayLike, axis: int | None = None) -> Array:
-    """Interquartile mean: the mean of the middle half of the values, exactly half of the mass.
+    """Return the interquartile mean: the mean of the middle half of the values.
 
     Sorted, x_(i) stands for the mass [i/n, (i+1)/n], and w_i is the part of it inside
     [1/4, 3/4]; iqm = Σ w_i x_(i) / Σ w_i. When 4 divides n this drops the n/4 lowest and
@@ -70,12 +70,12 @@ def bootstrap_interval(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """Percentile bootstrap interval of `statistic(x)`: its (1 ± confidence)/2 quantiles.
+    """Return the percentile bootstrap interval of `statistic(x)`: (1 ± confidence)/2 quantiles.
 
     A 1-D `x` holds runs, resampled with replacement. A 2-D `x` is [strata, runs], a row per
-    task: runs are resampled within each row (stratified bootstrap), so no task is ever left
-    out. `statistic` maps an array of the shape of `x` to one number; a NaN it returns for a
-    resample is left out, and the interval is NaN if every one is.
+    task: runs are resampled within each row (stratified bootstrap), so that every resample has
+    all tasks. `statistic` maps an array of the shape of `x` to one number. Resamples for which it
+    is NaN are left out; if it is always NaN, so is the interval.
     """
     values = _numbers("x", x)
     if values.ndim not in (1, 2):
@@ -106,12 +106,12 @@ def growth_exponent(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Growth:
-    """How cumulative regret grows with T: the exponent a of R(T) ≈ C·T^a.
+    """Return the exponent a of the growth of cumulative regret, R(T) ≈ C·T^a.
 
     a is the least-squares slope of log R(T) against log T, R the mean regret over seeds, at
     `num_points` log-spaced T between T_max/2 and T_max (each the nearest recorded step, no
     step twice). The interval resamples seeds. `num_steps` is [points], increasing; `regret`
-    is [seeds, points] or [points]. A regret that is not positive there has no exponent: NaN.
+    is [seeds, points] or [points]. The exponent of a regret that is not positive there is NaN.
     """
     steps = _numbers("num_steps", num_steps)
     curves = np.atleast_2d(_numbers("regret", regret))
@@ -145,9 +145,9 @@ def growth_exponent(
 
 
 def probability_of_improvement(x: ArrayLike, y: ArrayLike) -> float:
-    """P(X < Y) + ½·P(X = Y): how likely a run of x is lower (better, for regret) than one of y.
+    """Return P(X < Y) + ½·P(X = Y), the probability that a run of x is lower than one of y.
 
-    The mean over all pairs of runs; with [tasks, runs], the mean over tasks of that.
+    It is the mean over all pairs of runs and, with [tasks, runs], over tasks.
     """
     first, second = np.atleast_2d(_numbers("x", x)), np.atleast_2d(_numbers("y", y))
     if first.ndim != 2 or second.ndim != 2 or len(first) != len(second):
@@ -161,7 +161,7 @@ def probability_of_improvement(x: ArrayLike, y: ArrayLike) -> float:
 
 
 def _numbers(name: str, x: ArrayLike) -> Array:
-    """A float64 array that holds at least one value and no NaN."""
+    """Return a float64 array with at least one value and no NaN, or raise."""
     array = np.asarray(x, dtype=np.float64)
     if array.size == 0 or array.ndim == 0:
         raise InputError(f"{name}: shape {array.shape} given; must be an array of values")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import gymnasium
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.spaces import Box
@@ -22,7 +21,6 @@ from narl.deep.config import make_settings
 from narl.deep.evaluation import numpy_mode
 from narl.deep.trainer import LaneSpec, Training
 from narl.deep.training_run import Stopped, train
-from narl.deep.user_environment import OwnEnv, as_ends
 from narl.errors import InputError
 from short_courses import cache, checkpoints, course, programs, short  # noqa: F401
 
@@ -414,7 +412,7 @@ def test_a_closed_agent_still_acts_and_is_saved_whole(tmp_path):
     agent.close()
     agent.close()
     assert agent.predict(OBS)[0] == action
-    assert "sac.critic.0.w" in narl.storage.runs.load_at(agent.save(tmp_path / "kept")).arrays()
+    assert "sac.critic.0.w" in narl.storage.load_run_at(agent.save(tmp_path / "kept")).arrays()
     with pytest.raises(InputError, match="learn: the agent was closed; make a new one"):
         agent.learn(100)
 
@@ -453,54 +451,13 @@ def test_one_instance_serves_one_seed():
     assert sac(toy_worlds.Toy, seeds="0:3,7").seeds == (0, 1, 2, 7)  # as it is typed
 
 
-class Stubborn(toy_worlds.Toy):
-    """Cannot be copied."""
-
-    def __deepcopy__(self, memo):
-        raise TypeError("cannot copy a simulator")
-
-
-def test_an_instance_that_cannot_be_copied_is_made_anew_from_its_specification():
-    with pytest.raises(InputError, match="env: Stubborn can neither be copied nor made anew; give"):
-        sac(Stubborn(), eval_horizon=5).learn(100)
-    env = gymnasium.make(ENV)
-    env.unwrapped.__class__ = Stubborn
-    other = OwnEnv(env).another()
-    assert type(other.unwrapped) is toy_worlds.Toy
-
-
 def test_of_a_preset_made_by_hand_the_termination_is_known():
-    plain, wrapped = gymnasium.make("InvertedPendulum-v5"), gymnasium.make("InvertedPendulum-v5")
-    wrapped = gymnasium.wrappers.TransformObservation(wrapped, lambda obs: 2 * obs, None)
-    assert OwnEnv(plain).known is not None
-    assert OwnEnv(lambda: gymnasium.make("Hopper-v5")).known is not None
-    assert OwnEnv(wrapped).known is None
-    other = gymnasium.make("Hopper-v5", healthy_z_range=(0.5, 2.0))
-    assert OwnEnv(other).known is None
-    assert OwnEnv(toy_worlds.Toy()).known is None
+    plain = gymnasium.make("InvertedPendulum-v5")
     agent = narl.NARL(plain)
     assert agent._learning.ends is not None
     assert agent.settings.solved_return == 1000
     assert narl.NARL(plain, termination="learned")._learning.ends is None
-    for env in (plain, wrapped, other):
-        env.close()
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda obs, action, next_obs: next_obs[0] > 3,
-        lambda obs, action, next_obs: next_obs[..., 0] > 3,
-        lambda obs, action, next_obs: next_obs[:, 0] > 3,
-        lambda obs, action, next_obs: jnp.where(next_obs[..., :1] > 3, 1.0, 0.0),
-        lambda obs, action, next_obs: next_obs[:, :1] > 3,
-    ],
-)
-def test_a_termination_may_be_for_one_transition_or_for_many(function):
-    ends = as_ends(function, 2, 1)
-    next_obs = jnp.array([[4.0, 0.0], [2.0, 9.0], [3.5, -1.0]])
-    answer = ends(jnp.zeros((3, 2)), jnp.zeros((3, 1)), next_obs)
-    assert (answer.dtype, answer.tolist()) == (bool, [True, False, True])
+    plain.close()
 
 
 @pytest.mark.parametrize(
@@ -647,8 +604,8 @@ def test_a_loaded_agent_predicts_the_same_bits(learned, tmp_path):
     assert agent.evaluate(2).returns == learned.evaluate(2).returns
     twice = load(agent.save(tmp_path / "again"))
     assert twice.predict(MANY)[0].tobytes() == learned.predict(MANY)[0].tobytes()
-    assert {*narl.storage.runs.load_at(tmp_path / "again").arrays()} == {
-        *narl.storage.runs.load_at(path).arrays()
+    assert {*narl.storage.load_run_at(tmp_path / "again").arrays()} == {
+        *narl.storage.load_run_at(path).arrays()
     }
 
 
@@ -688,7 +645,7 @@ def test_a_damaged_or_missing_folder_is_one_line(learned, tmp_path):
         load(path)
     with pytest.raises(InputError, match=r"folder: .*nowhere is not there; give"):
         load(tmp_path / "nowhere")
-    kept = narl.storage.runs.save(
+    kept = narl.storage.save_run(
         tmp_path, {"experiment": "tabular", "seeds": [0]}, {}, {"regret": [0.0]}
     )
     with pytest.raises(InputError, match="run: it holds no policy; `narl train` makes"):

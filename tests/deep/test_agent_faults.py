@@ -45,7 +45,7 @@ def folder(whole, tmp_path_factory):
 
 def arrays(agent, path):
     """All that is saved of an agent."""
-    return narl.storage.runs.load_at(agent.save(path)).arrays()
+    return narl.storage.load_run_at(agent.save(path)).arrays()
 
 
 def assert_same(some, others):

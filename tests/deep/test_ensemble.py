@@ -6,17 +6,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny import affine_ensemble, assert_same, constant_ensemble, differs, layer
+from tiny import affine_ensemble, assert_same, constant_ensemble, differs, layer, tiny_config
 
-from narl.deep import ensemble
-from narl.deep.ensemble import DECAY, ModelSettings, Scale, Weights, decays
+from narl.deep import ensemble as module
+from narl.deep.ensemble import DECAY, Scale, Weights, decays
 
-SMALL = ModelSettings(members=3, width=5, depth=2)
-
-init_ensemble = jax.jit(ensemble.init_ensemble, static_argnums=(1, 2, 3))
-predict, model_loss = jax.jit(ensemble.predict), jax.jit(ensemble.model_loss)
-gradient, holdout_error = jax.jit(jax.grad(ensemble.model_loss)), jax.jit(ensemble.holdout_error)
-imagine = jax.jit(ensemble.imagine, static_argnums=4)
+init_ensemble = jax.jit(module.init_ensemble, static_argnums=(1, 2, 3))
+predict, model_loss = jax.jit(module.predict), jax.jit(module.model_loss)
+gradient, holdout_error = jax.jit(jax.grad(module.model_loss)), jax.jit(module.holdout_error)
+sample_members = jax.jit(module.sample_members, static_argnums=4)
 
 
 def softplus(x):
@@ -24,7 +22,7 @@ def softplus(x):
 
 
 def numpy_predict(weights, scale, x):
-    """Member by member, layer by layer, in float64."""
+    """Return mean and log variance member by member, layer by layer, in float64."""
     weights, scale = jax.tree.map(lambda a: np.asarray(a, np.float64), (weights, scale))
     means, logvars = [], []
     for m in range(weights.max_logvar.shape[0]):
@@ -41,79 +39,73 @@ def numpy_predict(weights, scale, x):
     return np.stack(means), np.stack(logvars)
 
 
-def random_ensemble():
-    rng = np.random.default_rng(0)
-    sizes = (3, 5, 5, 5, 5, 6)
-    network = tuple(
-        layer(rng.normal(size=(3, i, o)), rng.normal(size=(3, o)))
-        for i, o in itertools.pairwise(sizes)
-    )
-    bounds = jnp.asarray(rng.uniform(0.0, 2.0, (3, 3)), jnp.float32)
-    scale = Scale(jnp.array([1.0, -2.0, 0.5]), jnp.array([2.0, 0.5, 3.0]))
-    x, y = rng.normal(size=(2, 3, 6, 3))
-    return Weights(network, bounds, -1.0 - bounds), scale, x, y
-
-
-def test_predictions_are_those_of_numpy():
-    weights, scale, x, _ = random_ensemble()
-    given = predict(weights, scale, jnp.asarray(x, jnp.float32))
-    mean, logvar = numpy_predict(weights, scale, x)
-    np.testing.assert_allclose(given.mean, mean, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(given.logvar, logvar, rtol=1e-4, atol=1e-5)
-    # The same inputs for all members.
-    shared = predict(weights, scale, jnp.asarray(x[0], jnp.float32))
-    np.testing.assert_allclose(shared.mean[0], mean[0], rtol=1e-4, atol=1e-5)
-    assert shared.mean.shape == mean.shape
-
-
-def test_log_variance_stays_within_its_bounds():
-    model = constant_ensemble([[0.0, 0.0]] * 3, logvar=[[-80.0] * 2, [0.0] * 2, [80.0] * 2])
-    weights = model.weights._replace(
-        max_logvar=jnp.full((3, 2), 0.5), min_logvar=jnp.full((3, 2), -10.0)
-    )
-    logvar = predict(weights, model.scale, jnp.zeros((1, 2))).logvar[:, 0, 0]
-    assert logvar[0] == pytest.approx(-10.0, abs=1e-3)
-    assert logvar[1] == pytest.approx(0.5 - softplus(0.5), abs=1e-3)
-    # softplus(10.5) = 10.5 + 3e-5: the upper bound holds up to that.
-    assert logvar[2] == pytest.approx(0.5, abs=1e-3)
-
-
-def test_loss_by_hand():
-    """Two members, [reward, change] predicted as constants, unit variance or e."""
-    model = constant_ensemble([[1.0, 2.0], [0.0, 0.0]], logvar=[[0.0] * 2, [1.0] * 2])
-    inputs = jnp.zeros((2, 2, 2))
-    targets = jnp.array([[[1.0, 4.0], [0.0, 2.0]], [[1.0, 1.0], [2.0, 0.0]]])
-    # Member 0: errors² (0, 4), (1, 0), mean 5/4. Member 1: (1, 1), (4, 0), mean 3/2, over e, + 1.
-    likelihood = 5 / 4 + (3 / 2) / np.e + 1.0
-    bounds = 0.01 * 4 * 200.0
-    # First layers: [I, −I], four ones each. Last layers: no weights.
-    decay = 0.5 * 2.5e-5 * 4 * 2
-    loss = model_loss(model.weights, model.scale, inputs, targets, jnp.ones(2))
-    assert loss == pytest.approx(likelihood + bounds + decay, rel=1e-6)
-
-
 def numpy_loss(weights, scale, x, y, present):
+    """Return the loss as a loop over members and the rows that are present."""
     mean, logvar = numpy_predict(weights, scale, x)
-    rows = [i for i, there in enumerate(present) if there]
     total = 0.0
     for m in range(len(mean)):
-        terms = [(mean[m, i] - y[m, i]) ** 2 / np.exp(logvar[m, i]) + logvar[m, i] for i in rows]
-        total += np.mean(terms)
+        error = (mean[m] - y[m]) ** 2 / np.exp(logvar[m]) + logvar[m]
+        total += np.mean(error[present > 0])
         total += 0.01 * np.sum(np.asarray(weights.max_logvar[m] - weights.min_logvar[m], float))
         for rate, part in zip(DECAY, weights.network, strict=True):
             total += rate * 0.5 * np.sum(np.asarray(part.w[m], float) ** 2)
     return total
 
 
-def test_loss_against_numpy_and_padding_does_not_count():
+def random_ensemble():
+    """Return weights and scale of three members, and inputs and targets for each of them."""
+    rng = np.random.default_rng(0)
+    network = tuple(
+        layer(rng.normal(size=(3, i, o)), rng.normal(size=(3, o)))
+        for i, o in itertools.pairwise((3, 5, 5, 5, 5, 6))
+    )
+    bounds = jnp.asarray(rng.uniform(0.0, 2.0, (3, 3)), jnp.float32)
+    scale = Scale(jnp.array([1.0, -2.0, 0.5]), jnp.array([2.0, 0.5, 3.0]))
+    x, y = rng.normal(size=(2, 3, 6, 3)).astype(np.float32)
+    return Weights(network, bounds, -1.0 - bounds), scale, x, y
+
+
+def test_predictions_equal_numpy():
+    weights, scale, x, _ = random_ensemble()
+    gaussian = predict(weights, scale, x)
+    mean, logvar = numpy_predict(weights, scale, x)
+    np.testing.assert_allclose(gaussian.mean, mean, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(gaussian.logvar, logvar, rtol=1e-4, atol=1e-5)
+    same_inputs = predict(weights, scale, x[0])
+    np.testing.assert_allclose(same_inputs.mean[0], mean[0], rtol=1e-4, atol=1e-5)
+    assert same_inputs.mean.shape == mean.shape
+
+
+def test_log_variance_stays_within_bounds():
+    model = constant_ensemble([[0.0, 0.0]] * 3, logvar=[[-80.0] * 2, [0.0] * 2, [80.0] * 2])
+    weights = model.weights._replace(
+        max_logvar=jnp.full((3, 2), 0.5), min_logvar=jnp.full((3, 2), -10.0)
+    )
+    logvar = predict(weights, model.scale, jnp.zeros((1, 2))).logvar[:, 0, 0]
+    # softplus(10.5) = 10.5 + 3e-5: the upper bound holds up to that.
+    np.testing.assert_allclose(logvar, [-10.0, 0.5 - softplus(0.5), 0.5], atol=1e-3)
+
+
+def test_loss_by_hand():
+    """Two members predict constants, with a variance of 1 and of e."""
+    model = constant_ensemble([[1.0, 2.0], [0.0, 0.0]], logvar=[[0.0] * 2, [1.0] * 2])
+    targets = jnp.array([[[1.0, 4.0], [0.0, 2.0]], [[1.0, 1.0], [2.0, 0.0]]])
+    # Member 0: errors² (0, 4), (1, 0), mean 5/4. Member 1: (1, 1), (4, 0), mean 3/2, over e, + 1.
+    likelihood = 5 / 4 + (3 / 2) / np.e + 1.0
+    bounds = 0.01 * 4 * 200.0
+    # First layers: [I, −I], four ones each. Last layers: no weights.
+    decay = 0.5 * 2.5e-5 * 4 * 2
+    loss = model_loss(model.weights, model.scale, jnp.zeros((2, 2, 2)), targets, jnp.ones(2))
+    assert loss == pytest.approx(likelihood + bounds + decay, rel=1e-6)
+
+
+def test_loss_equals_numpy_and_ignores_padding():
     weights, scale, x, y = random_ensemble()
-    present = np.array([1.0, 1.0, 0.0, 1.0, 0.0, 0.0])
-    args = (jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32), jnp.asarray(present))
-    loss = model_loss(weights, scale, *args)
-    assert loss == pytest.approx(numpy_loss(weights, scale, x, y, present), rel=1e-4)
-    padding = jnp.asarray(present == 0.0)[:, None]
-    other = jnp.where(padding, 1e3, args[0]), jnp.where(padding, -1e3, args[1])
-    assert model_loss(weights, scale, *other, args[2]) == pytest.approx(float(loss), rel=1e-6)
+    present = np.array([1.0, 1.0, 0.0, 1.0, 0.0, 0.0], np.float32)
+    expected = numpy_loss(weights, scale, x, y, present)
+    assert model_loss(weights, scale, x, y, present) == pytest.approx(expected, rel=1e-4)
+    x[:, present == 0.0], y[:, present == 0.0] = 1e3, -1e3
+    assert model_loss(weights, scale, x, y, present) == pytest.approx(expected, rel=1e-4)
 
 
 def test_decay_by_layer():
@@ -124,8 +116,8 @@ def test_decay_by_layer():
     assert decays(6) == (2.5e-5, 5e-5, 7.5e-5, 7.5e-5, 7.5e-5, 7.5e-5, 1e-4)
 
 
-def test_decay_and_bounds_have_the_gradients_they_should():
-    """Where likelihood has none: rows that are predicted with a variance that fits."""
+def test_gradients_of_decay_and_bounds_by_hand():
+    """Rows whose squared error equals the variance give the likelihood no gradient."""
     model = constant_ensemble([[0.0, 0.0]], logvar=0.0)
     targets = jnp.array([[[1.0, 1.0], [-1.0, -1.0]]])
     grad = gradient(model.weights, model.scale, jnp.zeros((1, 2, 2)), targets, jnp.ones(2))
@@ -134,68 +126,64 @@ def test_decay_and_bounds_have_the_gradients_they_should():
     np.testing.assert_allclose(grad.network[0].w, 2.5e-5 * model.weights.network[0].w)
 
 
-def test_members_do_not_touch_each_other():
+def test_gradient_of_member_depends_on_own_rows_only():
     weights, scale, x, y = random_ensemble()
-    x, y = jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32)
     before = gradient(weights, scale, x, y, jnp.ones(6))
-    after = gradient(weights, scale, x.at[1].add(1.0), y.at[2].add(2.0), jnp.ones(6))
-    first = [jax.tree.map(lambda g: g[0], grad) for grad in (before, after)]
-    assert_same(*first)
-    for m in (1, 2):
-        assert differs(*(jax.tree.map(lambda g, m=m: g[m], grad) for grad in (before, after)))
+    x[1] += 1.0
+    y[2] += 2.0
+    after = gradient(weights, scale, x, y, jnp.ones(6))
+    for m in range(3):
+        own = [jax.tree.map(lambda g, m=m: g[m], grad) for grad in (before, after)]
+        assert differs(*own) == (m > 0)
 
 
 def test_holdout_error_by_hand():
     model = constant_ensemble([[1.0, 2.0], [0.0, 0.0]])
     targets = jnp.array([[1.0, 4.0], [0.0, 2.0], [9e3, 9e3]])
-    error = holdout_error(
-        model.weights, model.scale, jnp.zeros((3, 2)), targets, jnp.array([1.0, 1.0, 0.0])
-    )
+    present = jnp.array([1.0, 1.0, 0.0])
+    error = holdout_error(model.weights, model.scale, jnp.zeros((3, 2)), targets, present)
     # Errors² (0, 4), (1, 0) and (1, 16), (0, 4).
     np.testing.assert_allclose(error, [5 / 4, 21 / 4], rtol=1e-6)
 
 
-def test_means_are_imagined_exactly():
-    # reward = s + 2a, change = 3a − 1; the other member twice as much of everything.
+def test_means_sampled_exactly():
+    # reward = s + 2a, change = 3a − 1; the second member twice as much of everything.
     matrix, offset = np.array([[1.0, 0.0], [2.0, 3.0]]), np.array([0.0, -1.0])
     model = affine_ensemble([matrix, 2 * matrix], [offset, 2 * offset])
     obs, action = jnp.array([[1.0], [5.0]]), jnp.array([[0.5], [-1.0]])
-    given = imagine(jax.random.key(0), model, obs, action, "mean")
-    np.testing.assert_allclose(given.reward, [[2.0, 3.0], [4.0, 6.0]], rtol=1e-6)
-    np.testing.assert_allclose(given.next_obs[..., 0], [[1.5, 1.0], [2.0, -3.0]], rtol=1e-6)
-    # A variance of e^−60 is none in float32.
-    drawn = imagine(jax.random.key(0), model, obs, action)
-    np.testing.assert_allclose(drawn.next_obs, given.next_obs, rtol=1e-6)
+    means = sample_members(jax.random.key(0), model, obs, action, "mean")
+    np.testing.assert_allclose(means.reward, [[2.0, 3.0], [4.0, 6.0]], rtol=1e-6)
+    np.testing.assert_allclose(means.next_obs[..., 0], [[1.5, 1.0], [2.0, -3.0]], rtol=1e-6)
 
 
-def test_targets_are_brought_back_to_their_units():
+def test_scaled_targets_returned_in_own_units():
     model = constant_ensemble([[0.5, -1.0]])._replace(
         target_scale=Scale(jnp.array([10.0, 1.0]), jnp.array([4.0, 3.0]))
     )
-    given = imagine(jax.random.key(0), model, jnp.array([[7.0]]), jnp.zeros((1, 1)), "mean")
-    assert given.reward[0, 0] == pytest.approx(10.0 + 4.0 * 0.5)
-    assert given.next_obs[0, 0, 0] == pytest.approx(7.0 + 1.0 + 3.0 * -1.0)
+    obs, action = jnp.array([[7.0], [0.0]]), jnp.zeros((2, 1))
+    prediction = sample_members(jax.random.key(0), model, obs, action, "mean")
+    np.testing.assert_allclose(prediction.reward, [[10.0 + 4.0 * 0.5] * 2])
+    np.testing.assert_allclose(prediction.next_obs[0, :, 0], np.array([7.0, 0.0]) + 1.0 - 3.0)
 
 
-def test_draws_have_the_members_variance():
+def test_samples_have_members_mean_and_variance():
     logvar = [np.log([0.04, 0.25]), np.log([1.0, 0.01])]
     model = constant_ensemble([[1.0, 2.0], [-1.0, 0.0]], logvar=logvar)
     obs = jnp.full((20_000, 1), 10.0)
-    drawn = imagine(jax.random.key(1), model, obs, jnp.zeros((20_000, 1)))
+    drawn = sample_members(jax.random.key(1), model, obs, jnp.zeros((20_000, 1)))
     both = np.stack([drawn.reward, drawn.next_obs[..., 0]])
     np.testing.assert_allclose(both.mean(-1), [[1.0, -1.0], [12.0, 10.0]], atol=0.03)
     np.testing.assert_allclose(both.std(-1), [[0.2, 1.0], [0.5, 0.1]], rtol=0.03)
-    # Reward and state of one member, and the members, are drawn apart.
+    # Reward and state of one member, and the members, are drawn independently.
     np.testing.assert_allclose(np.corrcoef(both.reshape(4, -1)), np.eye(4), atol=0.04)
 
 
-def test_untrained_members():
-    model = init_ensemble(jax.random.key(5), 2, 1, SMALL)
-    assert model.weights.max_logvar.tolist() == [[0.5] * 3] * 3
-    assert model.weights.min_logvar.tolist() == [[-10.0] * 3] * 3
-    assert [layer.w.shape for layer in model.weights.network] == [
-        *((3, 3, 5), (3, 5, 5), (3, 5, 6))
-    ]
+def test_untrained_members_differ_and_have_no_error_yet():
+    model = init_ensemble(jax.random.key(5), 2, 1, tiny_config(members=3, model_width=5))
+    assert_same(model.weights.max_logvar, np.full((3, 3), 0.5, np.float32))
+    assert_same(model.weights.min_logvar, np.full((3, 3), -10.0, np.float32))
+    shapes = [part.w.shape for part in model.weights.network]
+    assert shapes == [(3, 3, 5), (3, 5, 5), (3, 5, 6)]
     first = np.asarray(model.weights.network[0].w)
     assert not np.allclose(first[0], first[1])
     assert model.ranked.tolist() == [0, 1, 2]

@@ -1,4 +1,4 @@
-"""TensorBoard and W&B, with stand-ins for their packages."""
+"""Loggers for TensorBoard and Weights & Biases, with substitutes for their packages."""
 
 import sys
 from types import ModuleType, SimpleNamespace
@@ -29,7 +29,7 @@ ROW = {
 }
 
 
-def test_every_number_of_a_seed_of_a_member_and_the_seconds():
+def test_scalars_have_one_name_per_seed_member_and_episode():
     assert scalars(ROW, (4, 7)) == {
         "epoch": 3.0,
         "policy_step": 500.0,
@@ -65,20 +65,8 @@ def test_every_number_of_a_seed_of_a_member_and_the_seconds():
     assert scalars({"step": 1, "holdout_error": [[None, None]]}) == {}
 
 
-def test_nothing_of_a_real_row_is_left_out():
-    """The columns of `diagnostics.epoch_row`, with one seed and two members."""
-    names = ("selected", "reward_selected", "distance", "value_distance")
-    row = {"step": 9, "updates": [50], "imagined": [300.0], "mean10": [None], "rollout_length": 1}
-    row |= {name: [[0.25, 0.75]] for name in names}
-    found = scalars(row, (2,))
-    assert set(found) == {
-        *("updates/seed2", "imagined/seed2", "rollout_length"),
-        *(f"{name}/seed2/member{i}" for name in names for i in (0, 1)),
-    }
-
-
 class Writer:
-    """tensorboardX's, as far as it is used."""
+    """A substitute for tensorboardX's writer."""
 
     made: list["Writer"] = []  # noqa: RUF012
 
@@ -105,7 +93,7 @@ def tensorboard(monkeypatch) -> list[Writer]:
     return Writer.made
 
 
-def test_tensorboard(tensorboard, tmp_path):
+def test_tensorboard_logger_writes_all_scalars(tensorboard, tmp_path):
     with narl.tensorboard_logger(tmp_path / "logs", seeds=(4, 7)) as logger:
         assert logger(ROW) is None  # False would stop the training
     (writer,) = tensorboard
@@ -114,11 +102,11 @@ def test_tensorboard(tensorboard, tmp_path):
     assert writer.events == ["flush", "close"]
 
 
-def test_wandb(monkeypatch):
-    given, logged = [], []
+def test_wandb_logger_writes_all_scalars(monkeypatch):
+    calls, logged = [], []
 
-    def init(**how):
-        given.append(how)
+    def init(**kwargs):
+        calls.append(kwargs)
         return SimpleNamespace(
             log=lambda numbers, step: logged.append((numbers, step)),
             finish=lambda: logged.append("finished"),
@@ -130,8 +118,8 @@ def test_wandb(monkeypatch):
     logger = narl.wandb_logger("cartpoles", seeds=(4, 7), config={"algo": "sac"}, run="train-x-1")
     logger(ROW)
     logger.close()
-    (how,) = given
-    assert how == {
+    (kwargs,) = calls
+    assert kwargs == {
         "project": "cartpoles",
         "config": {"algo": "sac"},
         "id": "train-x-1",
@@ -142,27 +130,20 @@ def test_wandb(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("make", "module", "line"),
+    ("make", "package", "extra"),
     [
-        (
-            lambda: narl.tensorboard_logger("logs"),
-            "tensorboardX",
-            r"tensorboard: tensorboardX is not installed; pip install 'narl\[tensorboard\]'",
-        ),
-        (
-            lambda: narl.wandb_logger("project"),
-            "wandb",
-            r"wandb: wandb is not installed; pip install 'narl\[wandb\]'",
-        ),
+        (narl.tensorboard_logger, "tensorboardX", "tensorboard"),
+        (narl.wandb_logger, "wandb", "wandb"),
     ],
 )
-def test_a_missing_package_is_one_line_that_names_the_extra(monkeypatch, make, module, line):
-    monkeypatch.setitem(sys.modules, module, None)
+def test_missing_package_is_named_with_extra(monkeypatch, make, package, extra):
+    monkeypatch.setitem(sys.modules, package, None)
+    line = rf"^{extra}: {package} is not installed; pip install 'narl\[{extra}\]'$"
     with pytest.raises(InputError, match=line):
-        make()
+        make("logs")
 
 
-def test_a_logger_is_closed_when_the_training_goes_wrong():
+def test_logger_is_closed_after_error():
     closed = []
     with pytest.raises(ZeroDivisionError), Logger(print, lambda: closed.append(True)):
         raise ZeroDivisionError

@@ -9,89 +9,81 @@ import pytest
 from scipy.stats import norm, truncnorm
 from tiny import affine_actor, layer
 
-from narl.deep import networks as nets
+from narl.deep import networks
 from narl.deep.evaluation import numpy_mode
-from narl.deep.networks import LOG_STD_RANGE, Policy, apply_network, policy
+from narl.deep.networks import LOG_STD_RANGE, Policy, apply_network, narrow_product, policy
 
-squash, draw_action = jax.jit(nets.squash), jax.jit(nets.draw_action)
-mode_action, twin_values = jax.jit(nets.mode_action), jax.jit(nets.twin_values)
-glorot = jax.jit(nets.glorot, static_argnums=(1, 2))
-truncated_normal = jax.jit(nets.truncated_normal, static_argnums=(1, 2))
-init_network = jax.jit(nets.init_network, static_argnums=1)
-init_actor = jax.jit(nets.init_actor, static_argnums=(1, 2, 3))
-init_critic = jax.jit(nets.init_critic, static_argnums=(1, 2, 3))
+squash, draw_action = jax.jit(networks.squash), jax.jit(networks.draw_action)
+mode_action, twin_values = jax.jit(networks.mode_action), jax.jit(networks.twin_values)
+init_actor, init_critic = (
+    jax.jit(init, static_argnums=(1, 2, 3)) for init in (networks.init_actor, networks.init_critic)
+)
+glorot, truncated_normal = (
+    jax.jit(init, static_argnums=(1, 2)) for init in (networks.glorot, networks.truncated_normal)
+)
 
 
 def log_density(mean, std, u):
-    """log p(tanh u) of the squashed Gaussian, in float64 and without cancellation."""
+    """Return log p(tanh u) of the squashed Gaussian, in float64 and without cancellation."""
     u = np.asarray(u, np.float64)
     log_slope = math.log(4.0) - 2.0 * (np.abs(u) + np.log1p(np.exp(-2.0 * np.abs(u))))
     return norm.logpdf(u, mean, std) - log_slope
 
 
-def as_policy(mean, std, num_rows):
-    full = jnp.full((num_rows, 1), 1.0)
-    return Policy(mean * full, math.log(std) * full)
+def policy_of(mean, std, num_rows):
+    ones = jnp.ones((num_rows, 1))
+    return Policy(mean * ones, math.log(std) * ones)
 
 
-@pytest.mark.parametrize(("mean", "std"), [(0.0, 1.0), (1.2, 0.5), (-0.7, 0.1), (0.3, 2.0)])
-def test_density_integrates_to_one(mean, std):
+@pytest.mark.parametrize(("mean", "std"), [(0.0, 1.0), (-0.7, 0.1), (0.3, 2.0)])
+def test_squashed_density_integrates_to_one(mean, std):
     u = np.linspace(mean - 8 * std, mean + 8 * std, 20_001)
     noise = jnp.asarray((u - mean) / std, jnp.float32)[:, None]
-    drawn = squash(as_policy(mean, std, u.size), noise)
+    drawn = squash(policy_of(mean, std, u.size), noise)
     density = np.exp(np.asarray(drawn.log_prob, np.float64))
     assert np.trapezoid(density, np.tanh(u)) == pytest.approx(1.0, abs=1e-4)
     np.testing.assert_allclose(drawn.action[:, 0], np.tanh(u), atol=1e-6)
 
 
-def test_log_prob_is_that_of_the_change_of_variables():
+def test_log_prob_equals_change_of_variables_summed_over_actions():
     rng = np.random.default_rng(0)
-    mean, log_std = rng.normal(size=(50, 3)), rng.uniform(-2.0, 0.5, (50, 3))
-    noise = rng.normal(size=(50, 3))
-    drawn = squash(
-        Policy(jnp.asarray(mean, jnp.float32), jnp.asarray(log_std, jnp.float32)),
-        jnp.asarray(noise, jnp.float32),
-    )
+    mean, noise = rng.normal(size=(2, 50, 3))
+    log_std = rng.uniform(-2.0, 0.5, (50, 3))
+    mean32, log_std32, noise32 = (jnp.asarray(x, jnp.float32) for x in (mean, log_std, noise))
+    drawn = squash(Policy(mean32, log_std32), noise32)
     action = np.tanh(mean + np.exp(log_std) * noise)
     expected = norm.logpdf(np.arctanh(action), mean, np.exp(log_std)) - np.log1p(-(action**2))
     np.testing.assert_allclose(drawn.log_prob, expected.sum(-1), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("u", [-20.0, 9.5, 20.0])
-def test_log_prob_is_right_where_tanh_is_one_in_float32(u):
+@pytest.mark.parametrize("u", [-20.0, 9.5])
+def test_log_prob_and_gradient_exact_where_tanh_rounds_to_one(u):
     def log_prob(noise):
-        return squash(as_policy(0.0, 1.0, 1), noise).log_prob[0]
+        return squash(policy_of(0.0, 1.0, 1), noise).log_prob[0]
 
     noise = jnp.full((1, 1), u)
     assert jnp.abs(jnp.tanh(noise)) == 1.0
-    assert log_prob(noise) == pytest.approx(log_density(0.0, 1.0, u), rel=1e-6)
+    value, slope = jax.jit(jax.value_and_grad(log_prob))(noise)
+    assert value == pytest.approx(log_density(0.0, 1.0, u), rel=1e-6)
     # d/du [−u²/2 − log(1 − tanh² u)] = −u + 2 tanh u.
-    assert jax.jit(jax.grad(log_prob))(noise)[0, 0] == pytest.approx(
-        -u + 2 * math.tanh(u), rel=1e-5
-    )
+    assert slope[0, 0] == pytest.approx(-u + 2 * math.tanh(u), rel=1e-5)
 
 
-def test_log_prob_sums_over_the_actions():
-    drawn = squash(Policy(jnp.zeros((1, 2)), jnp.zeros((1, 2))), jnp.array([[0.5, -1.0]]))
-    expected = log_density(0.0, 1.0, 0.5) + log_density(0.0, 1.0, -1.0)
-    assert drawn.log_prob[0] == pytest.approx(expected, rel=1e-6)
-
-
-def test_log_std_is_clipped():
+def test_log_std_clipped_to_range():
     for log_std, expected in ((50.0, 2.0), (-50.0, -20.0), (-1.5, -1.5)):
-        given = policy(affine_actor([[1.0]], [0.25], log_std), jnp.ones((2, 1)))
-        assert given.log_std.tolist() == [[expected]] * 2
-        assert given.mean.tolist() == [[1.25]] * 2
+        gaussian = policy(affine_actor([[1.0]], [0.25], log_std), jnp.ones((2, 1)))
+        assert gaussian.log_std.tolist() == [[expected]] * 2
+        assert gaussian.mean.tolist() == [[1.25]] * 2
     assert LOG_STD_RANGE == (-20.0, 2.0)
 
 
-def test_mode_is_tanh_of_the_mean():
+def test_mode_action_is_tanh_of_mean():
     actor = affine_actor([[1.0, 0.0], [0.0, 2.0]], [0.5, -0.5], log_std=2.0)
     mode = mode_action(actor, jnp.array([[1.0, 1.0], [0.0, -1.0]]))
     np.testing.assert_allclose(mode, np.tanh([[1.5, 1.5], [0.5, -2.5]]), rtol=1e-6)
 
 
-def test_draws_have_the_mean_and_spread_of_the_policy():
+def test_drawn_actions_have_mean_and_std_of_policy():
     obs = jnp.zeros((20_000, 1))
     drawn = draw_action(jax.random.key(0), affine_actor([[0.0]], [0.4], math.log(0.3)), obs)
     u = np.arctanh(np.asarray(drawn.action, np.float64))
@@ -101,33 +93,42 @@ def test_draws_have_the_mean_and_spread_of_the_policy():
 
 
 @pytest.mark.parametrize("hidden", [(16, 16), (5,)])
-def test_numpy_mode_is_mode_action(hidden):
+def test_numpy_mode_equals_mode_action(hidden):
     actor = init_actor(jax.random.key(3), 4, 2, hidden)
     obs = np.random.default_rng(1).normal(size=(20, 4)).astype(np.float32)
-    expected = mode_action(actor, jnp.asarray(obs))
     on_host = jax.tree.map(np.asarray, actor)
-    for row, mode in zip(obs, expected, strict=True):
+    for row, mode in zip(obs, mode_action(actor, jnp.asarray(obs)), strict=True):
         np.testing.assert_allclose(numpy_mode(on_host, row), mode, atol=1e-6)
 
 
-def test_apply_network_is_the_loop_over_copies():
+def test_stacked_network_equals_loop_over_copies():
     rng = np.random.default_rng(2)
-    ws, bs = (
-        [rng.normal(size=(3, 2, 4)), rng.normal(size=(3, 4, 1))],
-        [
-            rng.normal(size=(3, 4)),
-            rng.normal(size=(3, 1)),
-        ],
-    )
+    first_w, first_b = rng.normal(size=(3, 2, 4)), rng.normal(size=(3, 4))
+    last_w, last_b = rng.normal(size=(3, 4, 1)), rng.normal(size=(3, 1))
     x = rng.normal(size=(3, 5, 2))
-    network = tuple(layer(w, b) for w, b in zip(ws, bs, strict=True))
-    out = apply_network(network, jnp.asarray(x, jnp.float32))
+    stacked = (layer(first_w, first_b), layer(last_w, last_b))
+    outputs = apply_network(stacked, jnp.asarray(x, jnp.float32))
     for m in range(3):
-        hidden = np.maximum(x[m] @ ws[0][m] + bs[0][m], 0.0)
-        np.testing.assert_allclose(out[m], hidden @ ws[1][m] + bs[1][m], rtol=1e-4, atol=1e-5)
+        hidden = np.maximum(x[m] @ first_w[m] + first_b[m], 0.0)
+        np.testing.assert_allclose(outputs[m], hidden @ last_w[m] + last_b[m], rtol=1e-4, atol=1e-5)
 
 
-def test_twins_are_two_networks_of_observation_and_action():
+def test_narrow_product_has_gradients_of_matrix_product():
+    rng = np.random.default_rng(3)
+    x, w, weights = (
+        jnp.asarray(rng.normal(size=shape), jnp.float32)
+        for shape in [(3, 5, 4), (3, 4, 2), (3, 5, 2)]
+    )
+
+    def gradients(product):
+        return jax.jit(jax.grad(lambda x, w: (product(x, w) * weights).sum(), argnums=(0, 1)))(x, w)
+
+    pairs = zip(gradients(narrow_product), gradients(jnp.matmul), strict=True)
+    for narrow, plain in pairs:
+        np.testing.assert_allclose(narrow, plain, rtol=1e-5, atol=1e-6)
+
+
+def test_twin_values_come_from_two_networks_of_observation_and_action():
     critic = init_critic(jax.random.key(0), 2, 1, (6,))
     obs, action = jnp.array([[0.1, -0.2], [1.0, 2.0]]), jnp.array([[0.5], [-1.0]])
     both = twin_values(critic, obs, action)
@@ -139,8 +140,7 @@ def test_twins_are_two_networks_of_observation_and_action():
         np.testing.assert_allclose(both[i], apply_network(alone, x)[:, 0], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.slow
-def test_first_weights():
+def test_initial_weights_have_stated_spread():
     w = np.asarray(glorot(jax.random.key(0), 300, 100))
     assert np.abs(w).max() <= math.sqrt(6 / 400)
     assert w.var() == pytest.approx(2 / 400, rel=0.03)
@@ -148,6 +148,6 @@ def test_first_weights():
     assert np.abs(w).max() <= 2 / (2 * math.sqrt(100))
     # Cutting at two standard deviations takes 12 % off the spread.
     assert w.std() == pytest.approx(truncnorm.std(-2, 2) / (2 * math.sqrt(100)), rel=0.02)
-    network = init_network(jax.random.key(2), (3, 4, 5))
-    assert [part.w.shape for part in network] == [(3, 4), (4, 5)]
-    assert all(not part.b.any() for part in network)
+    actor = init_actor(jax.random.key(2), 3, 2, (5,))
+    assert [part.w.shape for part in actor] == [(3, 5), (5, 4)]
+    assert all(not part.b.any() for part in actor)

@@ -1,4 +1,4 @@
-"""The ring against a Python list, at its edges and far beyond its capacity."""
+"""The ring of transitions against a Python list, at its edges and far beyond its capacity."""
 
 import jax
 import jax.numpy as jnp
@@ -7,25 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narl.deep.replay_buffer import (
-    Replay,
-    add_one,
-    add_where,
-    make_replay,
-    pack,
-    row_width,
-    sample,
-    unpack,
-)
+from narl.deep import replay_buffer as module
+from narl.deep.replay_buffer import Replay, make_replay, pack, row_width, unpack
 from narl.deep.sac import Batch
 
 OBS_DIM, ACTION_DIM = 2, 1
 WIDTH = row_width(OBS_DIM, ACTION_DIM)
 CAPACITY, BLOCK = 7, 5
+ALL, NONE = jnp.ones(BLOCK, bool), jnp.zeros(BLOCK, bool)
 
-one = jax.jit(add_one)
-where = jax.jit(add_where)
-draw = jax.jit(sample, static_argnums=2)
+add_one, add_where = jax.jit(module.add_one), jax.jit(module.add_where)
+sample = jax.jit(module.sample, static_argnums=2)
 
 
 def row(number):
@@ -33,16 +25,21 @@ def row(number):
 
 
 def block(first):
+    """Return rows with the numbers first, first + 1, …"""
     return jnp.arange(first, first + BLOCK, dtype=jnp.float32)[:, None] * jnp.ones(WIDTH)
 
 
+def empty(capacity=CAPACITY):
+    return make_replay(capacity, OBS_DIM, ACTION_DIM)
+
+
 def contents(replay):
-    """The rows that count, oldest first, each by its number."""
+    """Return the rows that count, oldest first, each by its number."""
     age = np.arange(int(replay.size))[::-1]
     return np.asarray(replay.rows)[(int(replay.num_added) - 1 - age) % replay.capacity, 0].tolist()
 
 
-def test_pack_and_unpack():
+def test_pack_and_unpack_keep_columns():
     batch = Batch(
         obs=jnp.array([[1.0, 2.0], [8.0, 9.0]]),
         action=jnp.array([[3.0], [10.0]]),
@@ -59,64 +56,56 @@ def test_pack_and_unpack():
     assert unpack(rows[None], OBS_DIM).next_obs.shape == (1, 2, 2)
 
 
-def test_ring_wraps():
-    replay = make_replay(3, OBS_DIM, ACTION_DIM)
+def test_ring_overwrites_oldest():
+    replay = empty(3)
     assert contents(replay) == []
     for number in range(5):
-        replay = one(replay, row(number))
+        replay = add_one(replay, row(number))
     assert contents(replay) == [2, 3, 4]
     assert replay.rows[:, 0].tolist() == [3, 4, 2]
 
 
-def test_masked_rows_are_dropped_and_the_others_keep_their_order():
-    replay = make_replay(CAPACITY, OBS_DIM, ACTION_DIM)
-    replay = where(replay, block(10), jnp.array([1, 0, 1, 1, 0], bool), CAPACITY)
-    assert contents(replay) == [10, 12, 13]
+def test_masked_rows_dropped_and_order_kept():
+    replay = add_where(empty(), block(10), jnp.array([1, 0, 1, 1, 0], bool), CAPACITY)
     assert replay.rows[:, 0].tolist() == [10, 12, 13, 0, 0, 0, 0]
-    replay = where(replay, block(20), jnp.zeros(5, bool), CAPACITY)
+    replay = add_where(replay, block(20), NONE, CAPACITY)
     assert contents(replay) == [10, 12, 13]
-    replay = where(replay, block(30), jnp.ones(5, bool), CAPACITY)
+    replay = add_where(replay, block(30), ALL, CAPACITY)
     assert contents(replay) == [12, 13, 30, 31, 32, 33, 34]
 
 
-def test_the_limit_shuts_out_the_oldest_for_good():
-    replay = make_replay(CAPACITY, OBS_DIM, ACTION_DIM)
-    all_of_them, none = jnp.ones(5, bool), jnp.zeros(5, bool)
-    replay = where(replay, block(0), all_of_them, 3)
+def test_limit_excludes_oldest_for_good():
+    replay = add_where(empty(), block(0), ALL, 3)
     assert contents(replay) == [2, 3, 4]
-    replay = where(replay, block(10), none, 6)
+    replay = add_where(replay, block(10), NONE, 6)
     assert contents(replay) == [2, 3, 4]
-    replay = where(replay, block(20), all_of_them, 6)
+    replay = add_where(replay, block(20), ALL, 6)
     assert contents(replay) == [4, 20, 21, 22, 23, 24]
 
 
-def test_a_block_as_large_as_the_ring():
+def test_block_as_large_as_ring_replaces_all():
     replay = Replay(jnp.zeros((BLOCK, WIDTH)), jnp.int32(2 * BLOCK - 1), jnp.int32(BLOCK))
-    replay = where(replay, block(50), jnp.ones(5, bool), BLOCK)
+    replay = add_where(replay, block(50), ALL, BLOCK)
     assert contents(replay) == [50, 51, 52, 53, 54]
     assert replay.num_added < 2 * BLOCK
 
 
-@given(
-    st.lists(
-        st.one_of(
-            st.just(None),  # one row
-            st.tuples(st.lists(st.booleans(), min_size=BLOCK, max_size=BLOCK), st.integers(1, 9)),
-        ),
-        max_size=25,
-    )
-)
+BLOCKS = st.tuples(st.lists(st.booleans(), min_size=BLOCK, max_size=BLOCK), st.integers(1, 9))
+
+
+@given(st.lists(st.one_of(st.none(), BLOCKS), max_size=25))
 @settings(max_examples=60, deadline=None)
-def test_ring_is_a_list_of_the_newest(operations):
-    replay, expected, number = make_replay(CAPACITY, OBS_DIM, ACTION_DIM), [], 1
+def test_ring_equals_list_of_newest(operations):
+    """Every operation adds one row (None), or the marked rows of a block with a limit."""
+    replay, expected, number = empty(), [], 1
     for operation in operations:
         if operation is None:
-            replay = one(replay, row(number))
+            replay = add_one(replay, row(number))
             expected = [*expected, number][-CAPACITY:]
             number += 1
         else:
             kept, limit = operation
-            replay = where(replay, block(number), jnp.array(kept), jnp.int32(limit))
+            replay = add_where(replay, block(number), jnp.array(kept), jnp.int32(limit))
             added = [number + i for i in range(BLOCK) if kept[i]]
             expected = [*expected, *added][-min(limit, CAPACITY) :]
             number += BLOCK
@@ -124,24 +113,17 @@ def test_ring_is_a_list_of_the_newest(operations):
         assert 0 <= replay.num_added < 2 * CAPACITY
 
 
-@pytest.mark.parametrize(("num_rows", "limit"), [(3, 7), (7, 7), (23, 7), (23, 4), (16, 2)])
-def test_samples_are_uniform_over_all_that_count(num_rows, limit):
-    replay = make_replay(CAPACITY, OBS_DIM, ACTION_DIM)
-    keep_first = jnp.array([1, 0, 0, 0, 0], bool)
+@pytest.mark.parametrize(("num_rows", "limit"), [(3, 7), (7, 7), (23, 7), (16, 2)])
+def test_samples_uniform_over_rows_that_count(num_rows, limit):
+    replay = empty()
     for number in range(num_rows):
-        replay = where(replay, block(number), keep_first, jnp.int32(limit))
-    drawn = draw(jax.random.key(0), replay, (80, 100))
-    assert drawn.shape == (80, 100, WIDTH)
-    numbers, counts = np.unique(np.asarray(drawn[..., 0]), return_counts=True)
-    present = min(num_rows, limit)
-    assert numbers.tolist() == list(range(num_rows - present, num_rows))
-    share = 1 / present
-    spread = np.sqrt(share * (1 - share) / 8000)
-    np.testing.assert_allclose(counts / 8000, share, atol=5 * spread + 1e-9)
-
-
-def test_rows_of_a_block_are_drawn_independently():
-    replay = make_replay(CAPACITY, OBS_DIM, ACTION_DIM)
-    replay = where(replay, block(0), jnp.ones(5, bool), CAPACITY)
-    drawn = np.asarray(draw(jax.random.key(1), replay, (4000, 2)))[..., 0]
-    assert abs(np.corrcoef(drawn.T)[0, 1]) < 0.06
+        replay = add_where(replay, block(number), jnp.arange(BLOCK) < 1, jnp.int32(limit))
+    drawn = np.asarray(sample(jax.random.key(0), replay, (4000, 2)))
+    assert drawn.shape == (4000, 2, WIDTH)
+    numbers, counts = np.unique(drawn[..., 0], return_counts=True)
+    size = min(num_rows, limit)
+    assert numbers.tolist() == list(range(num_rows - size, num_rows))
+    spread = np.sqrt((1 - 1 / size) / size / 8000)
+    np.testing.assert_allclose(counts / 8000, 1 / size, atol=5 * spread + 1e-9)
+    # Rows of one batch are drawn independently.
+    assert abs(np.corrcoef(drawn[..., 0].T)[0, 1]) < 0.06

@@ -1,4 +1,4 @@
-"""Each rule against Gymnasium's own environment on random states, and by hand at the limits."""
+"""Termination rules: against Gymnasium on random states, at the limits, and functions of users."""
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +8,7 @@ import pytest
 from narl.deep import termination
 from narl.deep.environment import HostEnv, open_env
 from narl.deep.presets import find_preset
+from narl.errors import InputError
 
 NAN, INF = float("nan"), float("inf")
 NUM_STATES = 150
@@ -24,7 +25,7 @@ RANGES = {
 
 
 def put_random_state(host: HostEnv, name: str, rng: np.random.Generator) -> None:
-    """Places the body at a random height and angle with random velocities."""
+    """Place the body at a random height and angle with random velocities."""
     (low, high), angles, spread = RANGES[name]
     env = host.env.unwrapped
     qpos, qvel = env.init_qpos.copy(), rng.normal(0.0, spread, env.model.nv) * rng.random()
@@ -39,7 +40,7 @@ def put_random_state(host: HostEnv, name: str, rng: np.random.Generator) -> None
 
 
 PRESETS = [f"{name}-{version}" for name in RANGES for version in ("v4", "v5")]
-ALL_ENTRIES = {
+WHOLE_OBSERVATIONS = {
     "Ant-v4": {"use_contact_forces": True},
     "Ant-v5": {},
     "Humanoid-v4": {},
@@ -47,102 +48,122 @@ ALL_ENTRIES = {
 }
 
 
-@pytest.mark.parametrize("env_id", PRESETS)
-def test_agrees_with_gymnasium_on_random_states(env_id):
-    task = find_preset(env_id)
-    compare(env_id, task.env_kwargs, task.obs_keep)
-
-
-@pytest.mark.parametrize("env_id", ALL_ENTRIES)
-def test_agrees_with_gymnasium_on_whole_observations(env_id):
-    compare(env_id, ALL_ENTRIES[env_id], None)
-
-
-def compare(env_id, kwargs, keep):
-    task = find_preset(env_id)
+@pytest.mark.parametrize(
+    ("env_id", "kwargs"),
+    [*((env_id, None) for env_id in PRESETS), *WHOLE_OBSERVATIONS.items()],
+)
+def test_rule_agrees_with_gymnasium_on_random_states(env_id, kwargs):
+    preset = find_preset(env_id)
     name = env_id.partition("-")[0]
-    host = open_env(task.name, 0, kwargs, scaling="none", obs_keep=keep)
+    if kwargs is None:
+        host = open_env(env_id, 0, preset.env_kwargs, scaling="none", obs_keep=preset.obs_keep)
+    else:
+        host = open_env(env_id, 0, kwargs, scaling="none")
     rng = np.random.default_rng(7)
-    before, actions, after, said = [], [], [], []
+    before, actions, after, terminated = [], [], [], []
     for _ in range(NUM_STATES):
         obs = host.reset()
         put_random_state(host, name, rng)
         action = rng.uniform(-1, 1, host.spaces.action_dim).astype(np.float32)
         step = host.step(action)
         for rows, row in zip(
-            (before, actions, after, said), (obs, action, step.obs, step.terminated), strict=True
+            (before, actions, after, terminated),
+            (obs, action, step.obs, step.terminated),
+            strict=True,
         ):
             rows.append(row)
     host.close()
-    done = task.termination(*(jnp.asarray(np.array(rows)) for rows in (before, actions, after)))
+    done = preset.termination(*(jnp.asarray(np.array(rows)) for rows in (before, actions, after)))
     assert done.dtype == bool
-    np.testing.assert_array_equal(np.asarray(done), said)
+    np.testing.assert_array_equal(np.asarray(done), terminated)
     if name != "HalfCheetah":
-        assert 15 < sum(said) < NUM_STATES - 15  # both sides of the limits were tried
+        assert 15 < sum(terminated) < NUM_STATES - 15  # both sides of the limits were tried
     else:
-        assert sum(said) == 0
+        assert sum(terminated) == 0
 
 
-def by_hand(rule, *next_obs, size=None) -> list[bool]:
-    rows = np.zeros((len(next_obs), size or len(next_obs[0])), np.float32)
-    for row, values in zip(rows, next_obs, strict=True):
-        row[: len(values)] = values
-    given = jnp.asarray(rows)
-    return np.asarray(rule(given, jnp.zeros((len(rows), 2)), given)).tolist()
+LIMITS = {
+    "inverted_pendulum": (
+        4,
+        [(9, 0.2), (9, -0.2, 99), (0, -0.199)],
+        [(0, 0.2001), (0, -0.2001), (NAN, 0), (0, NAN), (0, 0, INF), (0, 0, 0, -INF)],
+    ),
+    "hopper": (
+        11,
+        [(0.71, 0), (1.2, 0.199), (500, 0), (1.2, 0, 99.9)],
+        [(0.7, 0), (0.69, 0), (1.2, 0.2), (1.2, -0.2), (1.2, 0, 100), (1.2, 0, -100)]
+        + [(1.2, 0, NAN), (1.2, 0, INF), (NAN, 0), (INF, 0), (1.2, NAN)],
+    ),
+    "walker2d": (
+        17,
+        [(0.81, 0), (1.99, 0), (1, 0.99), (1, 0, NAN), (1, 0, INF)],
+        [(0.8, 0), (2, 0), (1, 1), (1, -1), (NAN, 0), (1, NAN)],
+    ),
+    "ant": (
+        105,
+        [(0.2,), (1.0,), [0.5] + [0.0] * 26 + [NAN]],  # the last: a contact force
+        [(0.199,), (1.001,), (NAN,), (INF,), (0.5, NAN), (0.5, INF), [0.5] + [0.0] * 25 + [NAN]],
+    ),
+    "humanoid": (45, [(1.01,), (1.99,), (1.4, NAN)], [(1.0,), (2.0,), (NAN,), (INF,)]),
+    "half_cheetah": (17, [(0, 0), (NAN, 0), (INF, INF)], []),
+    "never": (2, [(0, 0), (NAN, 0), (INF, INF)], []),
+}
+"""Size of observations, and first entries of observations that continue and that terminate."""
 
 
-def test_inverted_pendulum_by_hand():
-    rows = [(9, 0.2, 0, 0), (9, -0.2, 99, 0), (0, 0.2001, 0, 0), (0, -0.2001, 0, 0)]
-    assert by_hand(termination.inverted_pendulum, *rows) == [False, False, True, True]
-    rows = [(NAN, 0, 0, 0), (0, NAN, 0, 0), (0, 0, INF, 0), (0, 0, 0, -INF)]
-    assert by_hand(termination.inverted_pendulum, *rows) == [True] * 4
-
-
-def test_hopper_by_hand():
-    rows = [(0.71, 0), (0.7, 0), (0.69, 0), (1.2, 0.199), (1.2, 0.2), (1.2, -0.2), (500, 0)]
-    done = [False, True, True, False, True, True, False]
-    assert by_hand(termination.hopper, *rows, size=11) == done
-    limits = [(1.2, 0, 99.9), (1.2, 0, 100), (1.2, 0, -100), (1.2, 0, NAN), (1.2, 0, INF)]
-    assert by_hand(termination.hopper, *limits, size=11) == [False, True, True, True, True]
-    assert by_hand(termination.hopper, (NAN, 0), (INF, 0), (1.2, NAN), size=11) == [True] * 3
-
-
-def test_walker2d_by_hand():
-    rows = [(0.81, 0), (0.8, 0), (1.99, 0), (2, 0), (1, 0.99), (1, 1), (1, -1), (NAN, 0), (1, NAN)]
-    done = [False, True, False, True, False, True, True, True, True]
-    assert by_hand(termination.walker2d, *rows, size=17) == done
-    # Gymnasium looks at nothing else.
-    assert by_hand(termination.walker2d, (1, 0, NAN), (1, 0, INF), size=17) == [False, False]
-
-
-def test_ant_by_hand():
-    rows = [(0.2,), (1.0,), (0.199,), (1.001,), (NAN,), (INF,), (0.5, NAN), (0.5, INF)]
-    done = [False, False, True, True, True, True, True, True]
-    assert by_hand(termination.ant, *rows, size=27) == done
-    last_velocity, first_force = [0.5] + [0.0] * 25 + [NAN], [0.5] + [0.0] * 26 + [NAN]
-    assert by_hand(termination.ant, last_velocity, first_force, size=105) == [True, False]
-
-
-def test_humanoid_by_hand():
-    rows = [(1.01,), (1.0,), (1.99,), (2.0,), (NAN,), (INF,), (1.4, NAN)]
-    done = [False, True, False, True, True, True, False]
-    assert by_hand(termination.humanoid, *rows, size=45) == done
-
-
-def test_half_cheetah_never_ends():
-    rows = [(0, 0), (NAN, 0), (INF, INF)]
-    assert by_hand(termination.half_cheetah, *rows, size=17) == [False] * 3
-    assert by_hand(termination.never, *rows) == [False] * 3
+@pytest.mark.parametrize("name", LIMITS)
+def test_rule_at_its_limits(name):
+    size, continuing, terminal = LIMITS[name]
+    rows = np.zeros((len(continuing) + len(terminal), size), np.float32)
+    for row, entries in zip(rows, [*continuing, *terminal], strict=True):
+        row[: len(entries)] = entries
+    rule, obs = getattr(termination, name), jnp.asarray(rows)
+    done = rule(obs, jnp.zeros((len(rows), 2)), obs)
+    assert done.tolist() == [False] * len(continuing) + [True] * len(terminal)
 
 
 @pytest.mark.parametrize("name", RANGES)
-def test_any_leading_axes_and_compiled(name):
+def test_rule_takes_any_leading_axes_and_compiles(name):
     rule = find_preset(f"{name}-v5").termination
-    obs = jax.random.normal(jax.random.key(0), (3, 4, 45))
-    action = jnp.zeros((3, 4, 2))
-    done = jax.jit(rule)(obs, action, obs)
-    assert done.shape == (3, 4)
-    assert done.dtype == bool
-    flat = rule(obs.reshape(12, 45), action.reshape(12, 2), obs.reshape(12, 45))
-    np.testing.assert_array_equal(done, flat.reshape(3, 4))
-    assert rule(obs[1, 2], action[1, 2], obs[1, 2]).shape == ()
+    obs = np.random.default_rng(0).normal(size=(3, 4, 45)).astype(np.float32)
+    inputs = (obs, np.zeros((3, 4, 2), np.float32), obs)
+    done = jax.jit(rule)(*inputs)
+    assert (done.shape, done.dtype) == ((3, 4), bool)
+    np.testing.assert_array_equal(done, jax.jit(jax.vmap(jax.vmap(rule)))(*inputs))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda obs, action, next_obs: next_obs[0] > 3,
+        lambda obs, action, next_obs: next_obs[..., 0] > 3,
+        lambda obs, action, next_obs: next_obs[:, 0] > 3,
+        lambda obs, action, next_obs: jnp.where(next_obs[..., :1] > 3, 1.0, 0.0),
+        lambda obs, action, next_obs: next_obs[:, :1] > 3,
+    ],
+)
+def test_users_function_may_take_one_transition_or_many(function):
+    rule = termination.batched_termination(function, 2, 1)
+    next_obs = jnp.array([[4.0, 0.0], [2.0, 9.0], [3.5, -1.0]])
+    done = rule(jnp.zeros((3, 2)), jnp.zeros((3, 1)), next_obs)
+    assert (done.dtype, done.tolist()) == (bool, [True, False, True])
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        (lambda obs, action: True, "termination: the function must take"),
+        (lambda obs, action, next_obs: next_obs, r"it gives shape \(2,\)"),
+        (lambda obs, action, next_obs: bool(next_obs[0] > 3), "as JAX arrays"),
+    ],
+)
+def test_unusable_function_of_user_is_refused(function, line):
+    with pytest.raises(InputError, match=line):
+        termination.batched_termination(function, 2, 1)
+
+
+def test_value_that_is_no_termination_is_refused():
+    termination.check_termination("learned")
+    for value, names_allowed in [(0.7, True), ("learned", False)]:
+        with pytest.raises(InputError, match=r"^termination: .* given; it must be a function"):
+            termination.check_termination(value, names_allowed=names_allowed)

@@ -1,4 +1,4 @@
-"""A termination that is learned: |x| > 0.2 from a thousand transitions, few of them terminal."""
+"""Learned termination: |x| > 0.2 from a thousand transitions, few of which are terminal."""
 
 import functools
 
@@ -6,18 +6,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny import assert_same, differs
 
-from narl.deep.termination_model import ends, fit_ending, init_ending
+from narl.deep.termination_model import (
+    fit_termination_model,
+    init_termination_model,
+    predict_termination,
+)
 
 CAPACITY, NUM_ROWS, OBS_DIM = 1200, 1000, 2
 
-fitted = jax.jit(fit_ending, static_argnums=4)
-says = jax.jit(ends)
+fit = jax.jit(fit_termination_model, static_argnums=4)
+predict = jax.jit(predict_termination)
 
 
 def walk(seed, num_rows, limit=0.2):
-    """Rows of a random walk with a velocity; the episode ends where |x| > limit."""
+    """Return rows of a random walk with a velocity; an episode ends where |x| > limit."""
     rng = np.random.default_rng(seed)
     rows, x, v = [], 0.0, 0.0
     for _ in range(num_rows):
@@ -31,43 +34,43 @@ def walk(seed, num_rows, limit=0.2):
 
 
 def ring(rows):
-    """The rows in a buffer; what was never written must not matter."""
+    """Return a buffer with these rows; rows that were never written must not matter."""
     return jnp.full((CAPACITY, rows.shape[1]), 1e3).at[: len(rows)].set(rows)
 
 
-def asked(ending, rows):
+def predictions(model, rows):
     rows = jnp.asarray(rows)
-    return np.asarray(says(ending, rows[:, :2], rows[:, 2:3], rows[:, 4:6]))
+    return np.asarray(predict(model, rows[:, :2], rows[:, 2:3], rows[:, 4:6]))
 
 
 @functools.cache
 def untrained():
-    return jax.jit(init_ending, static_argnums=(1, 2))(jax.random.key(0), OBS_DIM, 1)
+    return jax.jit(init_termination_model, static_argnums=(1, 2))(jax.random.key(0), OBS_DIM, 1)
 
 
-def train(ending, rows, num_times=1):
+def train(model, rows, num_times=1):
     for i in range(num_times):
         buffer = ring(rows)
-        ending = fitted(jax.random.key(i), ending, buffer, jnp.int32(len(rows)), OBS_DIM)
-    return ending
+        model = fit(jax.random.key(i), model, buffer, jnp.int32(len(rows)), OBS_DIM)
+    return model
 
 
 @functools.cache
 def trained():
-    """After as many trainings as a thousand steps bring about."""
+    """Return the model after as many fits as a training of a thousand steps has."""
     return train(untrained(), walk(1, NUM_ROWS), num_times=4)
 
 
 @pytest.mark.slow
-def test_learns_the_rule_from_few_terminal_rows():
+def test_rule_is_learned_from_few_terminal_rows():
     rows, others = walk(1, NUM_ROWS), walk(2, 5000)
     assert 30 < rows[:, -1].sum() < 60
     terminal = others[:, -1] > 0.5
-    answer = asked(trained(), others)
+    answer = predictions(trained(), others)
     assert (answer == terminal).mean() > 0.98
     assert answer[terminal].mean() > 0.7
     assert answer[~terminal].mean() < 0.01
-    # Well inside and well outside it is sure.
+    # Well inside and well outside of the limit there is hardly an error.
     assert not answer[np.abs(others[:, 4]) < 0.15].any()
     outside = np.abs(others[:, 4]) > 0.22
     assert outside.sum() > 50
@@ -75,49 +78,49 @@ def test_learns_the_rule_from_few_terminal_rows():
 
 
 @pytest.mark.slow
-def test_offset_is_half_the_log_odds_of_the_data():
+def test_offset_is_half_of_log_odds():
     num_terminal = walk(1, NUM_ROWS)[:, -1].sum()
     expected = 0.5 * np.log(num_terminal / (NUM_ROWS - num_terminal))
     assert trained().offset == pytest.approx(expected, rel=1e-5)
 
 
-def test_says_never_before_it_has_seen_an_end():
+def test_no_termination_is_predicted_before_first_terminal_row():
     rows = walk(3, 300, limit=np.inf)
     assert not rows[:, -1].any()
-    ending = train(untrained(), rows)
-    assert_same(ending, untrained())
-    assert ending.offset == -np.inf
-    assert not asked(ending, walk(4, 300)).any()
+    model = train(untrained(), rows)
+    jax.tree.map(np.testing.assert_array_equal, model, untrained())
+    assert model.offset == -np.inf
+    assert not predictions(model, walk(4, 300)).any()
 
 
-def test_keeps_what_it_knows_when_the_ends_are_gone():
-    """In a small ring the terminal rows may all be overwritten."""
-    assert_same(train(trained(), walk(3, 300, limit=np.inf)), trained())
-    assert differs(train(trained(), walk(5, 300)).network, trained().network)
+def test_model_stays_when_terminal_rows_are_overwritten():
+    same = train(trained(), walk(3, 300, limit=np.inf))
+    jax.tree.map(np.testing.assert_array_equal, same, trained())
+    other = train(trained(), walk(5, 300))
+    assert not np.array_equal(other.network[0].w, trained().network[0].w)
 
 
 @pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
-def test_a_state_that_is_not_finite_is_an_end(broken):
+def test_state_that_is_not_finite_terminates(broken):
     rows = walk(6, 3, limit=np.inf)
     rows[1, 5] = broken
-    for ending in (untrained(), trained()):
-        assert asked(ending, rows).tolist() == [False, True, False]
+    for model in (untrained(), trained()):
+        assert predictions(model, rows).tolist() == [False, True, False]
 
 
-def test_nothing_but_ends():
-    """Every row terminal: it must say so and stay finite."""
+def test_only_terminal_rows_are_all_predicted():
     rows = walk(7, 50)
     rows[:, -1] = 1.0
-    ending = train(untrained(), rows)
-    assert asked(ending, rows).all()
-    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(ending))
+    model = train(untrained(), rows)
+    assert predictions(model, rows).all()
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(model))
 
 
-def test_chance_is_not_called_an_end():
-    """Where one step in ten ends whatever the state, no step is likelier to end than not."""
+def test_random_termination_is_not_predicted():
+    """One step in ten ends whatever the state: no step is more likely to end than not."""
     rows = walk(8, NUM_ROWS, limit=np.inf)
     rows[:, :2] = np.random.default_rng(0).normal(size=(NUM_ROWS, 2))
     rows[:, 4:6] = rows[:, :2]
     rows[::10, -1] = 1.0
     others = np.concatenate([rows[:, :2] * 0.5, rows[:, 2:4], rows[:, :2] * 0.5, rows[:, -1:]], 1)
-    assert asked(train(untrained(), rows), others).mean() < 0.2
+    assert predictions(train(untrained(), rows), others).mean() < 0.2

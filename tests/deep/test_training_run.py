@@ -15,14 +15,13 @@ import toy_worlds
 from narl import storage
 from narl.deep import training_run as courses
 from narl.deep.checkpoint import snapshot
-from narl.deep.environment import EnvironmentFault
 from narl.deep.trainer import Fault, Training
 from narl.deep.training_run import Stopped, course_from, train
-from narl.errors import InputError
+from narl.errors import EnvironmentFault, InputError
 from narl.storage import checkpoints as checkpoint
 from narl.storage.checkpoints import load_checkpoint, save_checkpoint
-from narl.storage.lock import hold
-from narl.storage.unfinished import list_unfinished_runs, locate, open_unfinished_run
+from narl.storage.folder import lock_folder
+from narl.storage.unfinished import list_unfinished_runs, locate_run, open_unfinished_run
 from short_courses import (
     assert_same_outcome,
     cache,  # noqa: F401
@@ -250,7 +249,7 @@ def test_of_its_damaged_journal_what_can_be_read_is_kept(whole, stopped, tmp_pat
     assert journal(run)[-1] == journal(whole)[-1]
     assert run.arrays()["eval_return"].shape == (len(kept), 1)
     assert run.metrics["final_return"] == whole.metrics["final_return"]
-    assert storage.verify(run) == []
+    assert storage.load_run(run.path).problems == ()
 
 
 def test_a_solved_training_whose_journal_is_lost_is_not_continued(tmp_path):
@@ -285,7 +284,7 @@ def test_with_every_checkpoint_damaged_it_says_so(tmp_path):
         "step-000000130: arrays.npz differs from its checksum",
         "step-000000100: arrays.npz differs from its checksum",
     )
-    with hold(left.path):  # whoever trains it has begun it anew
+    with lock_folder(left.path):  # whoever trains it has begun it anew
         assert open_unfinished_run(left.path).problems == ()
     run, found = train(item, tmp_path, fresh=True)
     assert not found
@@ -298,8 +297,8 @@ def test_a_fresh_training_that_was_stopped_is_continued_beside_the_finished_one(
     with pytest.raises(Stopped):
         train(item, tmp_path, fresh=True, **stop_at(150))
     assert train(item, tmp_path) == (first, True)
-    assert locate(tmp_path, item.id).path == first.path
-    assert locate(tmp_path, item.id, unfinished_first=True).step == 150
+    assert locate_run(tmp_path, item.id).path == first.path
+    assert locate_run(tmp_path, item.id, unfinished_first=True).step == 150
     resumed = []
     second, found = train(item, tmp_path, unfinished=True, on_resume=resumed.append)
     assert (found, resumed) == (False, [150])
@@ -311,8 +310,8 @@ def test_a_fresh_training_that_was_stopped_is_continued_beside_the_finished_one(
 def test_one_process_at_a_time(tmp_path):
     item = course()
     with (
-        hold(tmp_path / f"{item.id}.part"),
-        pytest.raises(InputError, match=r"process \d+ is training into .*; wait until it ends"),
+        lock_folder(tmp_path / f"{item.id}.part"),
+        pytest.raises(InputError, match=r"process \d+ is writing to .*; wait until it ends"),
     ):
         train(item, tmp_path)
     assert list_unfinished_runs(tmp_path)[0].step == 0
@@ -637,14 +636,14 @@ def unfinished(tmp_path):
 def test_an_unfinished_training_is_located(unfinished):
     root = unfinished.path.parent
     for given in (unfinished.id, unfinished.id[:-4], f"{unfinished.id}.part", "train-sac"):
-        assert locate(root, given) == unfinished
-    assert locate(root / "elsewhere", str(unfinished.path)) == unfinished
+        assert locate_run(root, given) == unfinished
+    assert locate_run(root / "elsewhere", str(unfinished.path)) == unfinished
     with pytest.raises(InputError, match=r"run: unknown value 'tabular'; did you mean 'train-sac"):
-        locate(root, "tabular")
+        locate_run(root, "tabular")
     with pytest.raises(InputError, match="holds no runs"):
-        locate(root / "elsewhere", "train")
+        locate_run(root / "elsewhere", "train")
     assert unfinished.holder is None
-    with hold(unfinished.path):
+    with lock_folder(unfinished.path):
         assert unfinished.holder is not None
 
 
@@ -658,12 +657,12 @@ def test_of_a_damaged_journal_the_rows_that_can_be_read_are_shown(unfinished):
     ("change", "line"),
     [
         (lambda content: content | {"narl": "0.0.9"}, "narl 0.0.9 began it and this is"),
-        (lambda content: content | {"config": {}}, "course.json does not fit the folder's name"),
-        (lambda content: {}, "course.json cannot be read"),
+        (lambda content: content | {"config": {}}, "training.json does not fit the folder's name"),
+        (lambda content: {}, "training.json cannot be read"),
     ],
 )
 def test_one_that_cannot_be_continued_says_why(unfinished, change, line):
-    file = unfinished.path / "course.json"
+    file = unfinished.path / "training.json"
     file.write_text(json.dumps(change(json.loads(file.read_text()))))
     (problem,) = open_unfinished_run(unfinished.path).problems
     assert line in problem

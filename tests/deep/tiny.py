@@ -1,4 +1,4 @@
-"""Networks, models and settings so small that their answers can be worked out by hand."""
+"""Networks, ensembles and configurations so small that their outputs are known exactly."""
 
 import dataclasses
 
@@ -6,96 +6,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from narl.deep.config import Settings
-from narl.deep.ensemble import Ensemble, ModelSettings, Scale, Weights
+from narl.deep.algorithms import optimism_of
+from narl.deep.config import Config
+from narl.deep.ensemble import Ensemble, Scale, Weights
 from narl.deep.ensemble import optimiser as model_optimiser
 from narl.deep.networks import Layer
-from narl.deep.rollout import Dream, Lane
-from narl.deep.sac import Sac, SacSettings
+from narl.deep.rollout import ModelContext, ReplicaParams
+from narl.deep.sac import Sac
 from narl.deep.sac import optimiser as sac_optimiser
-from narl.deep.selection import OPTIMISTIC, SelectionSettings
 from narl.deep.termination import never
 
-SAC = SacSettings(target_entropy=-1.0, hidden=(4,))
-
-
-def layer(w, b):
-    return Layer(jnp.asarray(w, jnp.float32), jnp.asarray(b, jnp.float32))
-
-
-def affine_actor(mean_w, mean_b, log_std=0.0):
-    """A policy without hidden layers: mean = obs @ mean_w + mean_b, log std constant."""
-    mean_w, mean_b = np.asarray(mean_w, float), np.asarray(mean_b, float)
-    w = np.concatenate([mean_w, np.zeros_like(mean_w)], axis=1)
-    return (layer(w, np.concatenate([mean_b, np.full_like(mean_b, log_std)])),)
-
-
-def affine_critic(w, b):
-    """Twins without hidden layers: Q_i = [obs, action] · w[i] + b[i]."""
-    return (layer(np.asarray(w, float)[..., None], np.asarray(b, float)[..., None]),)
-
-
-def make_sac(actor, critic, target=None, alpha=1.0, settings=SAC):
-    log_alpha = jnp.log(jnp.float32(alpha))
-    opt = sac_optimiser(settings)
-    return Sac(
-        actor=actor,
-        critic=critic,
-        target=critic if target is None else target,
-        log_alpha=log_alpha,
-        actor_opt=opt.init(actor),
-        critic_opt=opt.init(critic),
-        alpha_opt=opt.init(log_alpha),
-    )
-
-
-def affine_ensemble(matrices, offsets, logvar=-60.0):
-    """Members whose mean is [obs, action] @ matrices[m] + offsets[m], exactly.
-
-    The activation is swish, and swish(x) − swish(−x) = x.
-    """
-    matrices, offsets = np.asarray(matrices, float), np.asarray(offsets, float)
-    members, num_inputs, num_outputs = matrices.shape
-    pair = np.concatenate([np.eye(num_inputs), -np.eye(num_inputs)], axis=1)
-    mean_w = np.concatenate([matrices, -matrices], axis=1)
-    raw = np.broadcast_to(logvar, (members, num_outputs))
-    network = (
-        layer(np.stack([pair] * members), np.zeros((members, 2 * num_inputs))),
-        layer(
-            np.concatenate([mean_w, np.zeros_like(mean_w)], axis=2),
-            np.concatenate([offsets, raw], axis=1),
-        ),
-    )
-    bound = jnp.full((members, num_outputs), 100.0)
-    weights = Weights(network, bound, -bound)
-    return Ensemble(
-        weights=weights,
-        opt=model_optimiser(ModelSettings()).init(weights),
-        scale=Scale(jnp.zeros(num_inputs), jnp.ones(num_inputs)),
-        target_scale=Scale(jnp.zeros(num_outputs), jnp.ones(num_outputs)),
-        ranked=jnp.arange(members),
-        holdout_error=jnp.zeros(members),
-    )
-
-
-def constant_ensemble(outputs, obs_dim=1, action_dim=1, logvar=-60.0):
-    """Members that predict [reward, change] whatever the input."""
-    outputs = np.asarray(outputs, float)
-    zeros = np.zeros((outputs.shape[0], obs_dim + action_dim, obs_dim + 1))
-    return affine_ensemble(zeros, outputs, logvar)
-
-
-def make_dream(ensemble, sac=None, *, selector=OPTIMISTIC, radius=np.inf, ends=never, **selection):
-    """Obs and action of one number each unless ``sac`` says otherwise; the value of s is s."""
-    if sac is None:
-        actor = affine_actor([[0.0]], [0.0])
-        sac = make_sac(actor, affine_critic([[1.0, 0.0]] * 2, [0.0, 0.0]), alpha=1e-30)
-    members = ensemble.ranked.shape[0]
-    lane = Lane(jnp.int32(selector), jnp.float32(radius), jnp.int32(members))
-    return Dream(sac, ensemble, lane, ends, SelectionSettings(**selection), discount=0.99)
-
-
-SETTINGS = Settings(
+CONFIG = Config(
     env="tiny",
     steps=40,
     epoch_length=10,
@@ -118,19 +39,106 @@ SETTINGS = Settings(
 )
 
 
-def tiny_settings(**changes):
-    return dataclasses.replace(SETTINGS, **changes)
+def tiny_config(**changes):
+    """Return a configuration whose training takes moments, with some fields changed."""
+    return dataclasses.replace(CONFIG, **changes)
+
+
+def layer(w, b):
+    """Return a layer of a network in float32."""
+    return Layer(jnp.asarray(w, jnp.float32), jnp.asarray(b, jnp.float32))
+
+
+def affine_actor(mean_w, mean_b, log_std=0.0):
+    """Return a policy without hidden layers: mean obs @ mean_w + mean_b, constant log std."""
+    mean_w, mean_b = np.asarray(mean_w, float), np.asarray(mean_b, float)
+    w = np.concatenate([mean_w, np.zeros_like(mean_w)], axis=1)
+    return (layer(w, np.concatenate([mean_b, np.full_like(mean_b, log_std)])),)
+
+
+def affine_critic(w, b):
+    """Return twin critics without hidden layers: Q_i = [obs, action] · w[i] + b[i]."""
+    return (layer(np.asarray(w, float)[..., None], np.asarray(b, float)[..., None]),)
+
+
+def make_sac(actor, critic, target=None, alpha=1.0, config=CONFIG):
+    """Return an agent of these networks and this temperature; the target is the critic's copy."""
+    log_alpha, opt = jnp.log(jnp.float32(alpha)), sac_optimiser(config)
+    return Sac(
+        actor=actor,
+        critic=critic,
+        target=critic if target is None else target,
+        log_alpha=log_alpha,
+        actor_opt=opt.init(actor),
+        critic_opt=opt.init(critic),
+        alpha_opt=opt.init(log_alpha),
+    )
+
+
+def sac_with_value(slope):
+    """Return an agent for one-dimensional states in which the value of a state s is slope · s."""
+    critic = affine_critic([[slope, 0.0]] * 2, [0.0, 0.0])
+    return make_sac(affine_actor([[0.0]], [0.0]), critic, alpha=1e-30)
+
+
+def affine_ensemble(matrices, offsets, logvar=-60.0):
+    """Return members whose mean is [obs, action] @ matrices[m] + offsets[m], exactly.
+
+    The activation is swish, and swish(x) − swish(−x) = x. The default variance is 0 in float32.
+    """
+    matrices, offsets = np.asarray(matrices, float), np.asarray(offsets, float)
+    members, num_inputs, num_outputs = matrices.shape
+    pair = np.concatenate([np.eye(num_inputs), -np.eye(num_inputs)], axis=1)
+    mean_w = np.concatenate([matrices, -matrices], axis=1)
+    raw = np.broadcast_to(logvar, (members, num_outputs))
+    network = (
+        layer(np.stack([pair] * members), np.zeros((members, 2 * num_inputs))),
+        layer(
+            np.concatenate([mean_w, np.zeros_like(mean_w)], axis=2),
+            np.concatenate([offsets, raw], axis=1),
+        ),
+    )
+    bound = jnp.full((members, num_outputs), 100.0)
+    weights = Weights(network, bound, -bound)
+    return Ensemble(
+        weights=weights,
+        opt=model_optimiser(CONFIG).init(weights),
+        scale=Scale(jnp.zeros(num_inputs), jnp.ones(num_inputs)),
+        target_scale=Scale(jnp.zeros(num_outputs), jnp.ones(num_outputs)),
+        ranked=jnp.arange(members),
+        holdout_error=jnp.zeros(members),
+    )
+
+
+def constant_ensemble(outputs, logvar=-60.0):
+    """Return members that predict [reward, change of a one-dimensional state] for every input."""
+    outputs = np.asarray(outputs, float)
+    return affine_ensemble(np.zeros((outputs.shape[0], 2, 2)), outputs, logvar)
+
+
+def replica_params(optimism=0, radius=np.inf, num_elites=1):
+    """Return the parameters in which replicas may differ."""
+    return ReplicaParams(jnp.int32(optimism), jnp.float32(radius), jnp.int32(num_elites))
+
+
+def make_context(
+    ensemble, sac=None, params=None, optimisms="narl", is_terminal=never, config=CONFIG
+):
+    """Return what imagined steps need; by default NARL's, and the value of a state s is s."""
+    if isinstance(optimisms, str):
+        optimisms = (optimism_of(optimisms),)
+    params = replica_params() if params is None else params
+    sac = sac_with_value(1.0) if sac is None else sac
+    return ModelContext(sac, ensemble, params, is_terminal, config, optimisms)
 
 
 def assert_same(a, b):
-    """Equal to the last bit, leaf by leaf."""
-    leaves_a, leaves_b = jax.tree.leaves(a), jax.tree.leaves(b)
-    assert len(leaves_a) == len(leaves_b)
-    for x, y in zip(leaves_a, leaves_b, strict=True):
+    """Check that two trees are equal to the last bit, leaf by leaf."""
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
         np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
 
 
 def differs(a, b):
-    """Whether any leaf differs."""
+    """Return whether any leaf of two trees differs."""
     pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
     return any(not np.array_equal(np.asarray(x), np.asarray(y)) for x, y in pairs)

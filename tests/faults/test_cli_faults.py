@@ -13,8 +13,8 @@ from types import ModuleType
 import pytest
 
 from narl import cli, compilation
-from narl.commands.console import Bars, note, stdout
-from narl.commands.interrupts import Interrupted, interruptible, stoppable
+from narl.console import Bars, note, stdout
+from narl.interrupts import Interrupted, run_interruptible, run_stoppable
 
 SOURCE = Path(__file__).resolve().parent.parent.parent / "src"
 NARL = [sys.executable, "-m", "narl"]
@@ -72,7 +72,7 @@ def test_an_interrupt_does_not_wait_for_the_work():
     begin = time.monotonic()
     try:
         with pytest.raises(Interrupted):
-            interruptible(lambda: release.wait(20))
+            run_interruptible(lambda: release.wait(20))
     finally:
         signal.signal(signal.SIGINT, before)
         release.set()
@@ -80,7 +80,7 @@ def test_an_interrupt_does_not_wait_for_the_work():
 
 
 @pytest.mark.parametrize(
-    "waiting", [interruptible, lambda work: stoppable(lambda _: work(), str, patience=0.1)]
+    "waiting", [run_interruptible, lambda work: run_stoppable(lambda _: work(), str, patience=0.1)]
 )
 def test_a_signal_that_another_thread_takes_is_answered(waiting):
     release, sent = threading.Event(), time.monotonic()
@@ -106,9 +106,9 @@ def test_a_signal_that_another_thread_takes_is_answered(waiting):
 
 
 def test_work_gives_its_result_or_its_error():
-    assert interruptible(lambda: 3) == 3
+    assert run_interruptible(lambda: 3) == 3
     with pytest.raises(ZeroDivisionError):
-        interruptible(lambda: 1 // 0)
+        run_interruptible(lambda: 1 // 0)
 
 
 def test_an_interrupt_in_a_callback_of_the_garbage_collector_is_not_lost(monkeypatch, capsys):

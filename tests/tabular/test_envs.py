@@ -343,24 +343,18 @@ def test_registering_is_idempotent_and_the_environments_take_settings():
 
 
 @pytest.mark.parametrize(
-    "first",
+    ("imports", "env_id"),
     [
-        "import narl.registration as ours; ours.register_with_gymnasium()",
-        "import gymnasium, narl.registration as ours; ours.register_with_gymnasium()",
-        "import narl",
-        "import gymnasium, narl",
+        ("import gymnasium, narl, sys; assert 'jax' not in sys.modules", "narl/RiverSwim-v0"),
+        ("import gymnasium", "narl:narl/RiverSwim-v0"),
+        ("import narl, gymnasium", "narl.tabular:narl/RiverSwim-v0"),
+        ("import narl, gymnasium; narl.tabular", "narl/RiverSwim-v0"),
     ],
 )
-def test_names_are_there_in_either_order_of_imports_and_without_jax(first):
+def test_registered_ids_can_be_made_after_imports(imports, env_id):
     program = f"""
-{first}
-import importlib.util, sys
-importlib.util.find_spec("gymnasium")  # looking for it is not yet loading it
-import gymnasium
-assert "narl/RiverSwim-v0" in gymnasium.registry
-assert "jax" not in sys.modules
-assert "ThenRegister" not in repr(gymnasium.__spec__.loader)
-env = gymnasium.make("narl/RiverSwim-v0")
+{imports}
+env = gymnasium.make({env_id!r})
 print(env.unwrapped.mdp.name, len(env.reset(seed=0)))
 """
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""`narl doctor`: what narl runs on here, and what is in its way."""
+"""`narl doctor`: check versions, device, MuJoCo, rendering and disk of this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from narl import __version__
-from narl.commands.arguments import RunsFolder, Switch, parse
+from narl.commands.arguments import RunsFolder, Switch, parse, runs_folder
+from narl.compilation import num_cores
 from narl.errors import InputError
 
 PACKAGES = (
@@ -24,10 +25,10 @@ EXTRAS = {
     "tensorboardX": "tensorboard",
     "wandb": "wandb",
 }
-"""Packages that only some need, and the extra of narl that brings each."""
+"""Optional packages, and the extra of narl that installs each."""
 NVIDIA = Path("/dev/nvidia0")
-"""There where the machine has a GPU of NVIDIA."""
-LEAST_FREE = 100 * 2**20
+"""A file that exists where the machine has an NVIDIA GPU."""
+MIN_FREE_BYTES = 100 * 2**20
 """Bytes of free disk below which a long run should not begin."""
 
 
@@ -38,16 +39,16 @@ class Doctor:
     runs: RunsFolder = None
     """folder of the runs"""
     json: Switch = False
-    """one JSON object on stdout, everything else on stderr"""
+    """print one JSON object on stdout, everything else on stderr"""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command."""
-    config = parse(Doctor, "narl doctor", arguments, "narl doctor --json")
-    from narl.commands.console import print_json
+    """Run the command and return its exit status."""
+    args = parse(Doctor, "narl doctor", arguments, "narl doctor --json")
+    from narl.console import print_json
 
-    findings = examine(config.runs)
-    if config.json:
+    findings = examine(args.runs)
+    if args.json:
         print_json(findings)
     else:
         _show(findings)
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def examine(runs: Path | None = None) -> dict[str, Any]:
-    """Everything that `narl doctor` tells."""
+    """Return the JSON object that `narl doctor --json` prints."""
     problems: list[str] = []
     versions: dict[str, str | None] = {"narl": __version__, "python": platform.python_version()}
     for package in PACKAGES:
@@ -67,7 +68,7 @@ def examine(runs: Path | None = None) -> dict[str, Any]:
         "extras": {name: _version(name) for name in EXTRAS},
         "platform": platform.platform(),
         "cores": os.cpu_count(),
-        "usable_cores": _usable_cores(),
+        "usable_cores": num_cores(),
         "device": _device(problems),
         "compilation_cache": _cache(),
         "mujoco": _mujoco(problems),
@@ -84,16 +85,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _usable_cores() -> int | None:
-    """Cores that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on Linux
-        return os.cpu_count()
-
-
 def _device(problems: list[str]) -> dict[str, Any]:
-    """What JAX computes on, tried out with one small program."""
+    """Describe the device of JAX and try it with one small program."""
     try:
         import jax
         import jax.numpy as jnp
@@ -101,20 +94,24 @@ def _device(problems: list[str]) -> dict[str, Any]:
         devices = jax.devices()
         total = float(jax.jit(jnp.sum)(jnp.arange(4.0)))
     except Exception as error:  # whatever JAX, its plugins or the driver raise
-        problems.append(f"JAX does not work: {' '.join(str(error).split())[:200]}")
+        problems.append(_does_not_work("JAX", error))
         return {"platform": None, "kind": None, "count": 0}
     if total != 6.0:
         problems.append(f"JAX computes 0 + 1 + 2 + 3 = {total}")
     first = devices[0]
     if first.platform == "cpu" and NVIDIA.exists():
         problems.append(
-            "JAX uses the CPU and an NVIDIA GPU is there; install narl[cuda], see nvidia-smi"
+            "JAX uses the CPU although there is an NVIDIA GPU; install narl[cuda], see nvidia-smi"
         )
     return {"platform": first.platform, "kind": first.device_kind, "count": len(devices)}
 
 
+def _does_not_work(package: str, error: Exception) -> str:
+    return f"{package} does not work: {' '.join(str(error).split())[:200]}"
+
+
 def _mujoco(problems: list[str]) -> bool:
-    """Whether one of its environments steps."""
+    """Return whether an environment of MuJoCo steps."""
     try:
         import numpy as np
 
@@ -125,13 +122,13 @@ def _mujoco(problems: list[str]) -> bool:
         env.step(np.zeros(env.spaces.action_dim, np.float32))
         env.close()
     except Exception as error:  # whatever Gymnasium, MuJoCo or its libraries raise
-        problems.append(f"MuJoCo does not work: {' '.join(str(error).split())[:200]}")
+        problems.append(_does_not_work("MuJoCo", error))
         return False
     return True
 
 
 def _rendering(problems: list[str]) -> str | None:
-    """What MuJoCo draws with, tried out with one picture."""
+    """Return the library with which MuJoCo draws, after drawing one picture."""
     try:
         from narl.deep.rendering import check_rendering
 
@@ -142,46 +139,42 @@ def _rendering(problems: list[str]) -> str | None:
 
 
 def _cache() -> str | None:
+    """Return the folder of compiled programs; None if there is none."""
     from narl.compilation import enable_cache
 
     try:
         folder = enable_cache()
-    except ImportError:  # no JAX; said elsewhere
+    except ImportError:  # JAX is missing, which the versions say
         return None
     return None if folder is None else str(folder)
 
 
 def _disk(runs: Path | None, problems: list[str]) -> dict[str, Any]:
-    """The folder of the runs, whether it can be written, and what is free beside it."""
+    """Describe the folder of the runs and the free space on its disk."""
     try:
-        from narl import storage
+        from narl.storage import check_root
 
-        root = storage.default_root() if runs is None else runs
-        storage.check_root(root)
+        root = runs_folder(runs)
+        check_root(root)
         writable = True
     except InputError as error:
         problems.append(str(error))
         writable = False
-    except ImportError:  # no NumPy; said elsewhere
+    except ImportError:  # NumPy is missing, which the versions say
         return {"runs": None, "writable": False, "disk_free": None}
-    there = root.absolute()
-    while not there.exists():
-        there = there.parent
-    free = shutil.disk_usage(there).free
-    if free < LEAST_FREE:
-        problems.append(f"disk: {free / 2**20:.0f} MiB are free at {there}; 100 are too few")
+    folder = root.absolute()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    if free < MIN_FREE_BYTES:
+        problems.append(f"disk: {free / 2**20:.0f} MiB are free at {folder}; 100 are too few")
     return {"runs": str(root), "writable": writable, "disk_free": free}
 
 
 def _show(findings: dict[str, Any]) -> None:
-    from rich.table import Table
+    from narl.console import make_fact_table, stdout
 
-    from narl.commands.console import stdout
-
-    device = findings["device"]
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    device, table = findings["device"], make_fact_table()
     for name, version in findings["versions"].items():
         table.add_row(name, version or "missing")
     for name, version in findings["extras"].items():
@@ -200,4 +193,4 @@ def _show(findings: dict[str, Any]) -> None:
     for problem in findings["problems"]:
         console.print(f"problem: {problem}", style="red")
     if not findings["problems"]:
-        console.print("all is well", style="green")
+        console.print("no problems", style="green")

@@ -1,4 +1,4 @@
-"""`narl eval`: episodes of a trained policy, and a video of one."""
+"""`narl eval`: play episodes of a trained policy and record a video."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional
 
-from narl.commands.arguments import RunsFolder, Switch, as_typed, parse, value
-from narl.errors import Failure, InputError
-from narl.storage.folder import check_writable
+from narl.commands.arguments import (
+    RunsFolder,
+    Switch,
+    as_typed,
+    errors_as_typed,
+    parse,
+    runs_folder,
+    value,
+)
+from narl.errors import EnvironmentFault, Failure, InputError
+from narl.validation import check_count
 
 if TYPE_CHECKING:
     from narl.deep.agent import Agent
@@ -21,100 +29,108 @@ EXAMPLE = "narl eval train-narl-hopper-v5 --episodes 10 --video hopper.mp4"
 
 @dataclasses.dataclass(frozen=True)
 class Eval:
-    """Run deterministic episodes of a trained policy.
+    """Play deterministic episodes of a trained policy.
 
-    A finished run gives its last policy, an unfinished one that of its last checkpoint. The
-    episodes are the same at every call, and others than those during the training.
+    A finished run gives its last policy, an unfinished one the policy of its last checkpoint. The
+    episodes are the same at every call, and none of them was played during the training.
     """
 
     run: Annotated[Positional[str], value("RUN")]
-    """a run's id, the beginning of it, or its folder (also of a saved agent)"""
+    """id of a run, beginning of the id, or its folder (also the folder of a saved agent)"""
     episodes: Annotated[int, value("N", "(default: 10)")] = 10
     """episodes of each seed"""
     seed: Annotated[int | None, value("SEED", "(default: all)")] = None
-    """evaluate the policy of this seed alone"""
+    """evaluate the policy of this seed only"""
     video: Annotated[Path | None, value("FILE")] = None
     """record the first episode of the best seed as .mp4 or .gif (needs narl[video])"""
     runs: RunsFolder = None
     """folder of the runs"""
     json: Switch = False
-    """one JSON object on stdout, everything else on stderr"""
+    """print one JSON object on stdout, everything else on stderr"""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command."""
-    config = parse(Eval, "narl eval", arguments, EXAMPLE)
-    if config.episodes < 1:
-        raise InputError(
-            f"--episodes: {config.episodes} is too small; the nearest valid value is 1"
-        )
-    from narl.commands.console import print_json, warnings_as_notes
-    from narl.deep.environment import EnvironmentFault
+    """Run the command and return its exit status."""
+    args = parse(Eval, "narl eval", arguments, EXAMPLE)
+    from narl.console import print_json, warnings_as_notes
 
     try:
-        with warnings_as_notes():
-            found, failure = examine(config)
+        with warnings_as_notes(), errors_as_typed(Eval):
+            result, video_failure = evaluate(args)
     except EnvironmentFault as fault:
         raise Failure(str(fault)) from fault
-    except InputError as error:
-        raise InputError(as_typed(Eval, str(error))) from error
-    if config.json:
-        print_json(found)
+    if args.json:
+        print_json(result)
     else:
-        show(found)
-    if failure is not None:
-        raise failure
+        print_result(result)
+    if video_failure is not None:
+        raise video_failure
     return 0
 
 
-def examine(config: Eval) -> tuple[dict[str, Any], Failure | None]:
-    """What --json prints, and why there is no video although one was wanted."""
-    import numpy as np
-
-    path, step = find(config)
-    if config.video is not None:
-        check_video(config.video)
+def evaluate(args: Eval) -> tuple[dict[str, Any], Failure | None]:
+    """Return the JSON object that `--json` prints, and why a video could not be recorded."""
+    check_count("episodes", args.episodes)
+    path, is_finished = find_policy(args)
+    if args.video is not None:
+        check_video_path(args.video)
     from narl.deep.agent import load
 
     agent = load(path)
-    seeds = agent.seeds if config.seed is None else (config.seed,)
+    seeds = agent.seeds if args.seed is None else (args.seed,)
     agent.policy.actor(seeds[0])  # refuses a seed that was not trained
-    if config.video is not None:
+    if args.video is not None:
         check_pictures(agent)
-    results: list[dict[str, Any]] = []
-    for seed in seeds:
-        episodes = agent.evaluate(config.episodes, seed)
-        returns = np.array(episodes.returns)
-        results.append(
-            {
-                "seed": seed,
-                **{name: float(getattr(returns, name)()) for name in ("mean", "std", "min", "max")},
-                "length": float(np.mean(episodes.lengths)),
-                "returns": episodes.returns,
-            }
-        )
-    best = max(results, key=lambda one: one["mean"])["seed"]
-    failure = None if config.video is None else record(agent, config.video, best)
-    video = None if config.video is None or failure is not None else str(config.video)
-    found = {
+    results = [evaluate_seed(agent, args.episodes, seed) for seed in seeds]
+    best_seed = max(results, key=lambda result: result["mean"])["seed"]
+    failure = None if args.video is None else record_video(agent, args.video, best_seed)
+    has_video = args.video is not None and failure is None
+    return {
         "run": path.name,
         "path": str(path),
         "algo": agent.algo,
-        "env": agent.settings.env,
+        "env": agent.config.env,
         "step": agent.num_steps,
-        "finished": step is None,
-        "episodes": config.episodes,
+        "finished": is_finished,
+        "episodes": args.episodes,
         "seeds": results,
-        "best_seed": best,
-        "video": video,
+        "best_seed": best_seed,
+        "video": str(args.video) if has_video else None,
+    }, failure
+
+
+def find_policy(args: Eval) -> tuple[Path, bool]:
+    """Return the folder that holds the policy, and whether its training is finished."""
+    from narl.storage import MANIFEST, UnfinishedRun, locate_run
+
+    folder = Path(args.run)
+    if (folder / MANIFEST).is_file():
+        return folder, True
+    run = locate_run(runs_folder(args.runs), args.run)
+    if not isinstance(run, UnfinishedRun):
+        return run.path, True
+    if not run.step:
+        raise InputError(f"run: {run.path.name} has no checkpoint yet; wait for its first epoch")
+    return run.path, False
+
+
+def evaluate_seed(agent: Agent, num_episodes: int, seed: int) -> dict[str, Any]:
+    """Return the returns of the policy of one seed, and their statistics."""
+    import numpy as np
+
+    evaluation = agent.evaluate(num_episodes, seed)
+    returns = np.array(evaluation.returns)
+    return {
+        "seed": seed,
+        **{name: float(getattr(returns, name)()) for name in ("mean", "std", "min", "max")},
+        "length": float(np.mean(evaluation.lengths)),
+        "returns": evaluation.returns,
     }
-    return found, failure
 
 
-def record(agent: Agent, path: Path, seed: int) -> Failure | None:
-    """Makes the video; what goes wrong is given back, for the episodes are not to be lost."""
-    from narl.commands.console import note
-    from narl.deep.environment import EnvironmentFault
+def record_video(agent: Agent, path: Path, seed: int) -> Failure | None:
+    """Record a video; a failure is returned, not raised, so that the returns are printed."""
+    from narl.console import note
 
     note(f"recording the first episode of seed {seed}")
     try:
@@ -126,65 +142,42 @@ def record(agent: Agent, path: Path, seed: int) -> Failure | None:
     return None
 
 
-def find(config: Eval) -> tuple[Path, int | None]:
-    """The folder, and the step of the last checkpoint if the training is not finished."""
-    from narl.commands.training import refuse_other_runs
-    from narl.storage.runs import MANIFEST, default_root
-    from narl.storage.unfinished import UnfinishedRun, locate
+def check_video_path(path: Path) -> None:
+    """Refuse a video that could not be written, before any episode is played."""
+    from narl.deep.video import check_video
+    from narl.storage import check_writable
 
-    folder = Path(config.run)
-    if (folder / MANIFEST).is_file():
-        return folder, None
-    root = default_root() if config.runs is None else config.runs
-    found = locate(root, config.run)
-    if not isinstance(found, UnfinishedRun):
-        refuse_other_runs(found)
-        return found.path, None
-    if not found.step:
-        raise InputError(f"run: {found.path.name} has no checkpoint yet; wait for its first epoch")
-    return found.path, found.step
-
-
-def check_video(path: Path) -> None:
-    """Refuses what could not be written, before anything is run for it."""
-    from narl.deep import rendering
-
-    rendering.check_video(path)
+    check_video(path)
     if path.is_dir():
         raise InputError(f"video: {path} is a folder; give a file, such as video.mp4")
     check_writable("video", path.absolute().parent, f"choose another place than {path}")
 
 
 def check_pictures(agent: Agent) -> None:
-    """Draws one picture; says in one line why it cannot."""
-    from narl.deep.environment import EnvironmentFault
+    """Draw one picture; raise one line that says why it cannot be drawn."""
     from narl.deep.rendering import check_rendering
 
     try:
         agent.picture()
     except EnvironmentFault as fault:
-        check_rendering()  # says what MuJoCo lacks, if it is MuJoCo
+        check_rendering()  # raises the reason if MuJoCo cannot draw
         raise Failure(f"video: {fault}") from fault
 
 
-def show(found: dict[str, Any]) -> None:
-    """What a person sees."""
-    from rich.table import Table
+def print_result(result: dict[str, Any]) -> None:
+    """Print a row per seed for people."""
+    from narl.console import make_table, stdout
 
-    from narl.commands.console import stdout
-
-    table = Table(box=None, pad_edge=False)
-    for column in ("seed", "mean", "std", "min", "max", "length"):
-        table.add_column(column, justify="right")
-    for one in found["seeds"]:
-        numbers = (f"{one[name]:.1f}" for name in ("mean", "std", "min", "max", "length"))
-        table.add_row(str(one["seed"]), *numbers)
+    figures = ("mean", "std", "min", "max", "length")
+    table = make_table("seed", *figures, numbers=("seed", *figures))
+    for per_seed in result["seeds"]:
+        table.add_row(str(per_seed["seed"]), *(f"{per_seed[name]:.1f}" for name in figures))
     console = stdout()
-    state = "" if found["finished"] else ", not finished"
+    state = "" if result["finished"] else ", not finished"
     console.print(
-        f"{found['algo']} on {found['env']}, step {found['step']}{state}: "
-        f"returns of {found['episodes']} episodes"
+        f"{result['algo']} on {result['env']}, step {result['step']}{state}: "
+        f"returns of {result['episodes']} episodes"
     )
     console.print(table)
-    if found["video"] is not None:
-        console.print(f"seed {found['best_seed']} in {found['video']}", soft_wrap=True)
+    if result["video"] is not None:
+        console.print(f"seed {result['best_seed']} in {result['video']}", soft_wrap=True)

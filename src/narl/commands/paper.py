@@ -1,4 +1,4 @@
-"""`narl paper`: what of the paper is implemented where."""
+"""`narl paper`: list the code that implements each part of the paper."""
 
 from __future__ import annotations
 
@@ -22,42 +22,46 @@ class Paper:
     """List the paper's equations, theorems, tables and figures, and the code of each."""
 
     ids: Annotated[Positional[tuple[str, ...]], value("[ID...]", "(default: all)")] = ()
-    """only these, such as eq:2 or fig:1a"""
+    """list only these, such as eq:2 or fig:1a"""
     json: Switch = False
-    """one JSON object on stdout, everything else on stderr"""
+    """print one JSON object on stdout, everything else on stderr"""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command."""
-    config = parse(Paper, "narl paper", arguments, EXAMPLE)
+    """Run the command and return its exit status."""
+    args = parse(Paper, "narl paper", arguments, EXAMPLE)
     from narl import paper
-    from narl.commands.console import print_json
+    from narl.console import print_json
 
     known = [entry.id for entry in paper.ENTRIES]
-    for id_ in config.ids:
+    for id_ in args.ids:
         if id_ not in known:
             raise unknown("ID", id_, known)
-    found = paper.implementations()
-    entries = [entry for entry in paper.ENTRIES if not config.ids or entry.id in config.ids]
-    if config.json:
+    names_by_entry = paper.implementations()
+    entries = [entry for entry in paper.ENTRIES if not args.ids or entry.id in args.ids]
+    if args.json:
         listed = [
-            {**dataclasses.asdict(entry), "kind": entry.kind, "implemented_by": found[entry.id]}
+            {
+                **dataclasses.asdict(entry),
+                "kind": entry.kind,
+                "implemented_by": names_by_entry[entry.id],
+            }
             for entry in entries
         ]
-        print_json({"entries": listed, "missing": paper.missing(found)})
+        print_json({"entries": listed, "missing": paper.missing(names_by_entry)})
     else:
-        _show(entries, found)
+        _show(entries, names_by_entry)
     return 0
 
 
-def _show(entries: Sequence[Entry], found: dict[str, list[str]]) -> None:
-    from narl.commands.console import stdout
+def _show(entries: Sequence[Entry], names_by_entry: dict[str, list[str]]) -> None:
+    from narl.console import stdout
 
     console = stdout()
     for entry in entries:
         console.print(f"{entry.id}  {entry.title}", style="bold")
         console.print(f"    {entry.where}", style="dim")
-        for name in found[entry.id]:
+        for name in names_by_entry[entry.id]:
             console.print(f"    {name}", soft_wrap=True)
-        if not found[entry.id]:
+        if not names_by_entry[entry.id]:
             console.print(f"    {'not yet implemented' if entry.code else entry.reason}")

@@ -1,4 +1,4 @@
-"""`narl reproduce`: experiments of the paper, and whether its claims hold."""
+"""`narl reproduce`: run experiments of the paper and print which claims hold."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Reproduce:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command."""
+    """Run the command and return its exit status."""
     config = parse(Reproduce, "narl reproduce", arguments, EXAMPLE)
     from narl import storage
-    from narl.commands.console import print_json
     from narl.compilation import enable_cache
+    from narl.console import print_json
     from narl.experiments import EXPERIMENTS
 
     chosen = choose(config.ids, list(EXPERIMENTS))
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
     done: list[dict[str, Any]] = []
     for id_ in chosen:
         begin = time.perf_counter()
-        outcome, path = _one(EXPERIMENTS[id_], config, root)
+        outcome, path = _reproduce(EXPERIMENTS[id_], config, root)
         seconds = time.perf_counter() - begin
         if not config.json:
             show(outcome, path, seconds)
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def choose(ids: Sequence[str], known: Sequence[str]) -> list[str]:
-    """The experiments that are meant, each once; "all" is every one."""
+    """Return the ids of the chosen experiments, each once; "all" stands for every known id."""
     if not ids:
         raise InputError(f"ID: missing; it is like `{EXAMPLE}`")
     for id_ in ids:
@@ -92,56 +92,53 @@ def choose(ids: Sequence[str], known: Sequence[str]) -> list[str]:
     return list(known) if "all" in ids else list(dict.fromkeys(ids))
 
 
-def _one(experiment: Experiment, config: Reproduce, root: Path) -> tuple[Outcome, Path]:
-    from narl.commands.console import Bars
-    from narl.experiments.experiment import Watch, is_training, reproduce
-    from narl.report.document import save
+def _reproduce(experiment: Experiment, config: Reproduce, root: Path) -> tuple[Outcome, Path]:
+    """Return the outcome of an experiment and the file that holds it."""
+    from narl.console import Bars
+    from narl.experiments.experiment import ExperimentHooks, is_training, reproduce
+    from narl.report.document import save_outcome
 
     cells = experiment.cells(config.scale).values()
     with Bars(experiment.id, len(cells)) as bars:
-        watch = Watch(
-            begin=lambda label, item, length: bars.begin(label, length),
-            advance=bars.advance,
-            end=bars.end,
-        )
+        hooks = ExperimentHooks(bars.begin, bars.advance, bars.end)
 
         def work(should_stop: Callable[[], bool]) -> Outcome:
             return reproduce(
                 experiment,
                 config.scale,
                 root,
-                watch=watch,
+                hooks=hooks,
                 should_stop=should_stop,
                 fresh=config.fresh,
             )
 
-        outcome = _carry_out(work, leaves_checkpoints=any(map(is_training, cells)))
-    return outcome, save(outcome, config.results)
+        outcome = _run(work, with_checkpoints=any(map(is_training, cells)))
+    return outcome, save_outcome(outcome, config.results)
 
 
-def _carry_out(
-    work: Callable[[Callable[[], bool]], Outcome], *, leaves_checkpoints: bool
-) -> Outcome:
-    """The outcome; an interrupt ends the work at once, or when it has left a checkpoint."""
-    from narl.commands.console import note
-    from narl.commands.interrupts import interruptible, stoppable
+def _run(work: Callable[[Callable[[], bool]], Outcome], *, with_checkpoints: bool) -> Outcome:
+    """Return the outcome; an interrupt ends the work at once, or after its checkpoint."""
+    from narl.console import note
+    from narl.interrupts import run_interruptible, run_stoppable
 
-    if not leaves_checkpoints:
-        return interruptible(lambda: work(lambda: False))
-    from narl.deep.training_run import Stopped
+    if not with_checkpoints:
+        return run_interruptible(lambda: work(lambda: False))
+    from narl.deep.session import STOP_SECONDS, Stopped
 
     try:
-        return stoppable(work, lambda: note("stopping: a checkpoint is written …"))
+        return run_stoppable(
+            work, lambda: note("stopping: a checkpoint is written …"), STOP_SECONDS + 1
+        )
     except Stopped as stop:
         raise KeyboardInterrupt(f"{stop}; the same command continues from there") from None
 
 
 def show(outcome: Outcome, path: Path, seconds: float) -> None:
-    """The claims of one experiment, with their numbers."""
+    """Print the claims of one experiment with their numbers."""
     from rich.table import Table
     from rich.text import Text
 
-    from narl.commands.console import stdout
+    from narl.console import stdout
 
     colours = {"holds": "green", "fails": "red", "undecided": "yellow"}
     console = stdout()

@@ -1,4 +1,4 @@
-"""`narl resume`: continue a training that was stopped, killed or went wrong."""
+"""`narl resume`: continue a training that was stopped, was killed or failed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
-from narl.commands.arguments import RunsFolder, Switch, parse, value
+from narl.commands.arguments import (
+    RunsFolder,
+    Switch,
+    errors_as_typed,
+    parse,
+    runs_folder,
+    value,
+)
 from narl.errors import InputError
 
 EXAMPLE = "narl resume train-narl-hopper-v5"
@@ -22,48 +29,42 @@ class Resume:
     """
 
     run: Annotated[Positional[str], value("RUN")]
-    """its id, the beginning of it, or its folder (ID.part)"""
+    """id of the run, beginning of the id, or its folder (ID.part)"""
     tensorboard: Annotated[str | None, value("DIR")] = None
-    """folder for TensorBoard (needs narl[tensorboard])"""
+    """write metrics for TensorBoard to this folder (needs narl[tensorboard])"""
     wandb: Annotated[str | None, value("PROJECT")] = None
-    """project of Weights & Biases (needs narl[wandb])"""
+    """write metrics to this project of Weights & Biases (needs narl[wandb])"""
     runs: RunsFolder = None
     """folder of the runs"""
     json: Switch = False
-    """one JSON object on stdout, everything else on stderr"""
+    """print one JSON object on stdout, everything else on stderr"""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command."""
-    config = parse(Resume, "narl resume", arguments, EXAMPLE)
-    from narl.commands.console import note, print_json
-    from narl.commands.training import Wishes, follow, refuse_other_runs, result, show
-    from narl.storage.unfinished import UnfinishedRun, locate
+    """Run the command and return its exit status."""
+    args = parse(Resume, "narl resume", arguments, EXAMPLE)
+    from narl.commands.training_console import TrainingConsole, print_training, training_result
+    from narl.console import note, print_json
+    from narl.deep.make_config import config_from_record
+    from narl.storage import UnfinishedRun, locate_run
 
-    wishes = Wishes(
-        runs=config.runs,
-        unfinished=True,
-        tensorboard=config.tensorboard,
-        wandb=config.wandb,
-        json=config.json,
-    )
-    found = locate(wishes.root, config.run, unfinished_first=True)
-    if not isinstance(found, UnfinishedRun):
-        refuse_other_runs(found)
-        note(f"{found.id} is finished; there is nothing to continue")
-        if config.json:
-            print_json(result(found, True, []))
-        else:
-            show(found, True, again="`narl train … --fresh`")
-        return 0
-    if found.problems:
+    root = runs_folder(args.runs)
+    run = locate_run(root, args.run, unfinished_first=True)
+    if isinstance(run, UnfinishedRun) and run.problems:
         raise InputError(
-            f"run {found.id}: {'; '.join(found.problems)}; train it anew (the `narl train` that "
-            f"began it, with --fresh), or remove it (`narl runs remove {found.path.name}`)"
+            f"run {run.id}: {'; '.join(run.problems)}; train it anew (the `narl train` that "
+            f"began it, with --fresh), or remove it (`narl runs remove {run.path.name}`)"
         )
-    from narl.deep.training_run import course_from
-
-    root = found.path.resolve().parent
-    own = config.runs if root == wishes.root.resolve() else root
-    wishes = dataclasses.replace(wishes, runs=own, checkpoint_every=found.checkpoint_every)
-    return follow(course_from(found.config), wishes)
+    config = config_from_record(run.config)
+    if not isinstance(run, UnfinishedRun):
+        note(f"{run.id} is finished; there is nothing to continue")
+        if args.json:
+            print_json(training_result(run, was_found=True, resumed_from=None))
+        else:
+            print_training(run, was_found=True, again="`narl train … --fresh`")
+        return 0
+    folder = run.path.resolve().parent
+    runs = args.runs if folder == root.resolve() else folder
+    console = TrainingConsole(runs, args.json, args.tensorboard, args.wandb)
+    with errors_as_typed(Resume):
+        return console.train(config, checkpoint_every=run.checkpoint_every, unfinished=True)

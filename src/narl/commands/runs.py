@@ -1,47 +1,40 @@
-"""`narl runs`: the runs that are kept."""
+"""`narl runs`: list, show and remove stored runs."""
 
 from __future__ import annotations
 
 import dataclasses
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from tyro.conf import Positional
 
-from narl.commands.arguments import RunsFolder, Switch, parse, value
+from narl.commands.arguments import RunsFolder, Switch, parse, runs_folder, value
 from narl.errors import InputError, nearest
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from narl.storage.runs import Run
-    from narl.storage.unfinished import UnfinishedRun
 
 HELP = """\
 usage: narl runs [list | show RUN | remove RUN...] [OPTIONS]
 
-The runs that are kept, in the folder `runs` or the one that NARL_RUNS names,
-and trainings that are not finished (ID.part; narl resume continues them).
-RUN is an id, the beginning of one, or the run's folder.
+Runs in the folder `runs`, or in the folder that NARL_RUNS names: finished
+ones, and trainings that are unfinished (ID.part; narl resume continues them).
+RUN is an id, the beginning of an id, or the folder of a run.
 
-  narl runs list            all of them, newest first (also: narl runs)
-  narl runs show RUN        what it was given, what came out, on which machine
+  narl runs list            list all runs, newest first (also: narl runs)
+  narl runs show RUN        show configuration, results, machine and arrays
   narl runs remove RUN...   delete runs
 
-  narl runs show --help     what an action takes
+  narl runs show --help     arguments and options of an action
 """
 
 
 @dataclasses.dataclass(frozen=True)
 class ListRuns:
-    """List the runs that are kept, newest first."""
+    """List the stored runs, newest first."""
 
     runs: RunsFolder = None
     """folder of the runs"""
     json: Switch = False
-    """one JSON object on stdout, everything else on stderr"""
+    """print one JSON object on stdout, everything else on stderr"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,29 +42,29 @@ class ShowRun:
     """Show one run: configuration, results, versions and arrays."""
 
     run: Annotated[Positional[str], value("RUN")]
-    """its id, the beginning of it, or its folder"""
+    """id of the run, beginning of the id, or its folder"""
     runs: RunsFolder = None
     """folder of the runs"""
     json: Switch = False
-    """one JSON object on stdout, everything else on stderr"""
+    """print one JSON object on stdout, everything else on stderr"""
 
 
 @dataclasses.dataclass(frozen=True)
 class RemoveRuns:
-    """Delete runs. If one of them is not there, none is deleted."""
+    """Delete runs. If one of them does not exist, none is deleted."""
 
     run: Annotated[Positional[tuple[str, ...]], value("RUN...")]
-    """ids, beginnings of them, or folders"""
+    """ids of runs, beginnings of ids, or folders"""
     yes: Switch = False
-    """do not ask"""
+    """delete without asking"""
     runs: RunsFolder = None
     """folder of the runs"""
     json: Switch = False
-    """one JSON object on stdout, everything else on stderr"""
+    """print one JSON object on stdout, everything else on stderr"""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command."""
+    """Run the command and return its exit status."""
     action, *rest = arguments or ["list"]
     if action in ("-h", "--help"):
         sys.stdout.write(HELP)
@@ -86,248 +79,125 @@ def main(arguments: Sequence[str]) -> int:
     return ACTIONS[action](rest)
 
 
-def _root(given: Path | None) -> Path:
-    from narl.storage.runs import default_root
-
-    return default_root() if given is None else given
-
-
 def list_runs(arguments: Sequence[str]) -> int:
-    """`narl runs list`."""
-    config = parse(ListRuns, "narl runs list", arguments, "narl runs list --json")
+    """Run `narl runs list` and return its exit status."""
+    args = parse(ListRuns, "narl runs list", arguments, "narl runs list --json")
     from narl import storage
-    from narl.commands.console import print_json
-    from narl.commands.trainings import summary_of_unfinished
-    from narl.storage.unfinished import list_unfinished_runs
+    from narl.commands.run_list import print_run_list, summarise_run
+    from narl.console import print_json, stdout
 
-    root = _root(config.runs)
-    kept = storage.list_runs(root)
-    unfinished = [summary_of_unfinished(one) for one in list_unfinished_runs(root)]
-    if config.json:
-        print_json({"root": str(root), "runs": [summary(run) for run in kept] + unfinished})
+    root = runs_folder(args.runs)
+    runs = [summarise_run(run) for run in storage.list_runs(root)]
+    unfinished = [summarise_run(run) for run in storage.list_unfinished_runs(root)]
+    if args.json:
+        print_json({"root": str(root), "runs": runs + unfinished})
+    elif runs or unfinished:
+        print_run_list(unfinished + runs)
     else:
-        _show_list(root, kept, unfinished)
+        stdout().print(f"{root} holds no runs yet; such as `narl tabular narl-ucrl riverswim`")
     return 0
-
-
-def summary(run: Run) -> dict[str, Any]:
-    """One run of the list."""
-    from narl.commands.trainings import is_training, summary_of_run
-
-    if is_training(run):
-        return summary_of_run(run)
-    return {
-        "run": run.id,
-        "path": str(run.path),
-        "time": run.environment.get("time"),
-        "agent": run.config.get("agent"),
-        "env": run.config.get("env"),
-        "episodes": run.metrics.get("episodes", run.config.get("episodes")),
-        "seeds": run.config.get("seeds"),
-        "options": run.config.get("options"),
-        "regret": run.metrics.get("regret"),
-        "problems": list(run.problems),
-    }
-
-
-def _show_list(root: Path, kept: list[Run], unfinished: list[dict[str, Any]]) -> None:
-    from narl.commands.console import stdout
-    from narl.commands.trainings import is_training, show_trainings, summary_of_run
-
-    console = stdout()
-    trainings = unfinished + [summary_of_run(run) for run in kept if is_training(run)]
-    others = [run for run in kept if not is_training(run)]
-    if not kept and not trainings:
-        console.print(f"{root} holds no runs yet; such as `narl tabular narl-ucrl riverswim`")
-    if others:
-        _show_others(console, others)
-    if others and trainings:
-        console.print()
-    if trainings:
-        show_trainings(console, trainings)
-
-
-def _show_others(console: Console, kept: list[Run]) -> None:
-    from rich.table import Table
-
-    from narl.commands.console import PIPE_WIDTH
-
-    table = Table(box=None, pad_edge=False)
-    table.add_column("run")
-    for column in ("episodes", "seeds", "regret"):
-        table.add_column(column, justify="right")
-    table.add_column("when (UTC)")
-    table.add_column("options that differ", overflow="fold")
-    differing = options_that_differ(kept)
-    rows = [(run.id, *_cells(run), differing[run.id]) for run in kept]
-    for row, run in zip(rows, kept, strict=True):
-        table.add_row(*row, style="red" if run.problems else "")
-    unlimited = console.options.update(width=PIPE_WIDTH)
-    if console.measure(table, options=unlimited).maximum <= console.width:
-        console.print(table)
-        return
-    for id_, episodes, seeds, regret, when, options in rows:
-        console.print(id_, style="bold", soft_wrap=True)
-        facts = (f"{episodes} episodes, {seeds} seeds, regret {regret}", when, options)
-        for fact in facts if seeds else (episodes, when):
-            if fact:
-                console.print(f"  {fact}")
-
-
-def _cells(run: Run) -> tuple[str, str, str, str]:
-    """Episodes, seeds, median regret and time of a run, as the list shows them."""
-    when = str(run.environment.get("time", ""))[:16].replace("T", " ")
-    if run.problems:
-        return "damaged", "", "", when
-    line = summary(run)
-    regret = (line["regret"] or {}).get("median")
-    return (
-        str(line["episodes"]),
-        str(len(line["seeds"] or ())),
-        "-" if regret is None else f"{regret:.2f}",
-        when,
-    )
-
-
-def options_that_differ(kept: Sequence[Run]) -> dict[str, str]:
-    """Of each run, the options that are not the same in all runs of its agent that are there."""
-    options = {run.id: dict(run.config.get("options") or {}) for run in kept}
-    values: dict[tuple[Any, str], set[str]] = {}
-    for run in kept:
-        for name, option in options[run.id].items():
-            values.setdefault((run.config.get("agent"), name), set()).add(repr(option))
-    return {
-        run.id: " ".join(
-            f"{name}={option}"
-            for name, option in options[run.id].items()
-            if len(values[run.config.get("agent"), name]) > 1 and option is not None
-        )
-        for run in kept
-    }
 
 
 def show_run(arguments: Sequence[str]) -> int:
-    """`narl runs show`."""
-    config = parse(ShowRun, "narl runs show", arguments, "narl runs show tabular-narl-ucrl")
-    from narl.commands.console import print_json
-    from narl.storage.unfinished import UnfinishedRun, locate
+    """Run `narl runs show` and return its exit status."""
+    args = parse(ShowRun, "narl runs show", arguments, "narl runs show tabular-narl-ucrl")
+    from narl.commands.run_list import EPOCH_COLUMNS, summarise_run
+    from narl.console import print_json
+    from narl.storage import UnfinishedRun, locate_run
 
-    run = locate(_root(config.runs), config.run)
+    run = locate_run(runs_folder(args.runs), args.run)
+    parts: dict[str, dict[str, Any]]
     if isinstance(run, UnfinishedRun):
-        _show_unfinished(run, config.json)
-        return 0
-    arrays = {
-        name: {"shape": list(array.shape), "dtype": str(array.dtype)}
-        for name, array in run.arrays().items()
-    }
-    parts = {"config": run.config, "metrics": run.metrics, "environment": run.environment}
-    if config.json:
-        print_json({"run": run.id, "path": str(run.path), **parts, "arrays": arrays})
-        return 0
-    described = {name: f"{a['dtype']} {a['shape']}" for name, a in arrays.items()}
-    _show_parts(run, {**parts, "arrays": described})
+        summary = summarise_run(run)
+        parts = {"config": run.config, "last_epoch": run.last_row(EPOCH_COLUMNS) or {}}
+        state = {name: summary[name] for name in ("step", "steps", "time", "process", "problems")}
+        shown = {"unfinished": state, **parts}
+    else:
+        arrays = run.arrays()
+        summary = {"run": run.id, "path": str(run.path)}
+        parts = {"config": run.config, "metrics": run.metrics, "environment": run.environment}
+        shown = parts | {
+            "arrays": {name: f"{x.dtype} {list(x.shape)}" for name, x in arrays.items()}
+        }
+        parts["arrays"] = {
+            name: {"shape": list(x.shape), "dtype": str(x.dtype)} for name, x in arrays.items()
+        }
+    if args.json:
+        print_json(summary | parts)
+    else:
+        _print_parts(run.path.name, str(run.path), shown)
     return 0
 
 
-def _show_unfinished(one: UnfinishedRun, as_json: bool) -> None:
-    from narl.commands.console import print_json
-    from narl.commands.trainings import summary_of_unfinished
-
-    line = summary_of_unfinished(one)
-    parts = {"config": one.config, "last_epoch": one.last_row() or {}}
-    if as_json:
-        print_json({**line, **parts})
-        return
-    shown = ("step", "steps", "time", "process", "problems")
-    _show_parts(one, {"unfinished": {name: line[name] for name in shown}, **parts})
-
-
-def _show_parts(run: Run | UnfinishedRun, parts: dict[str, dict[str, Any]]) -> None:
-    from rich.table import Table
-
-    from narl.commands.console import stdout
+def _print_parts(name: str, path: str, parts: dict[str, dict[str, Any]]) -> None:
+    from narl.console import make_fact_table, stdout
 
     console = stdout()
-    console.print(run.path.name, style="bold", soft_wrap=True)
-    console.print(str(run.path), soft_wrap=True)
+    console.print(name, style="bold", soft_wrap=True)
+    console.print(path, soft_wrap=True)
     for title, entries in parts.items():
         console.print(f"\n{title}", style="bold")
-        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 2))
-        table.add_column(no_wrap=True)
-        table.add_column(overflow="fold")
-        for name, entry in _flat(entries):
-            table.add_row(name, entry)
+        table = make_fact_table(indent=2)
+        for row in _flatten(entries):
+            table.add_row(*row)
         console.print(table)
 
 
-def _flat(entries: dict[str, Any], before: str = "") -> list[tuple[str, str]]:
+def _flatten(entries: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Return nested entries as pairs of a dotted name and a text."""
     rows: list[tuple[str, str]] = []
     for name, entry in entries.items():
         if isinstance(entry, dict):
-            rows += _flat(entry, f"{before}{name}.")
-        elif isinstance(entry, float):
-            rows.append((before + name, f"{entry:.6g}"))
+            rows += _flatten(entry, f"{prefix}{name}.")
         else:
-            rows.append((before + name, "" if entry is None else _text(entry)))
+            rows.append((prefix + name, _as_text(entry)))
     return rows
 
 
-def _text(entry: Any) -> str:
+def _as_text(entry: Any) -> str:
     if isinstance(entry, list):
         return ", ".join("-" if item is None else str(item) for item in entry)
-    return str(entry)
+    if isinstance(entry, float):
+        return f"{entry:.6g}"
+    return "" if entry is None else str(entry)
 
 
 def remove_runs(arguments: Sequence[str]) -> int:
-    """`narl runs remove`."""
+    """Run `narl runs remove` and return its exit status."""
     example = "narl runs remove tabular-narl-ucrl --yes"
-    config = parse(RemoveRuns, "narl runs remove", arguments, example)
+    args = parse(RemoveRuns, "narl runs remove", arguments, example)
     from narl import storage
-    from narl.commands.console import note, print_json
-    from narl.storage.unfinished import PART, remove_unfinished_run
+    from narl.console import note, print_json
 
-    if not config.run:
+    if not args.run:
         raise InputError(f"RUN: missing; it is like `{example}`")
-    root = _root(config.runs)
-    ids = list(dict.fromkeys(_id(root, given) for given in config.run))
-    if not config.yes and not _agreed(ids):
+    root = runs_folder(args.runs)
+    folders = [storage.locate_folder(root, run) for run in args.run]
+    for folder in folders:
+        if folder.parent.resolve() != root.resolve():
+            raise InputError(f"RUN: {folder} is not in {root}; name its folder with --runs")
+    names = list(dict.fromkeys(folder.name for folder in folders))
+    if not args.yes and not _confirm(names):
         note("nothing was removed")
         return 0
-    for id_ in ids:
-        if id_.endswith(PART):
-            remove_unfinished_run(root / id_)
+    for name in names:
+        if name.endswith(storage.PART):
+            storage.remove_unfinished_run(root / name)
         else:
-            storage.remove_run(root, id_)
-    if config.json:
-        print_json({"removed": ids})
+            storage.remove_run(root, name)
+    if args.json:
+        print_json({"removed": names})
     else:
-        print(*(f"removed {id_}" for id_ in ids), sep="\n")
+        print(*(f"removed {name}" for name in names), sep="\n")
     return 0
 
 
-def _id(root: Path, given: str) -> str:
-    """The name of a run's folder that is there; a damaged one's too."""
-    from narl import storage
-    from narl.storage.unfinished import PART, list_unfinished_runs, locate
-
-    folder = Path(given)
-    if folder.is_dir() and folder.resolve().parent == root.resolve():
-        return folder.name
-    parts = [one.path.name for one in list_unfinished_runs(root)]
-    names = storage.list_run_ids(root)
-    names += [part for part in parts if part.removesuffix(PART) not in names]
-    whole = given in (*names, *parts)
-    fitting = [given] if whole else [name for name in names if name.startswith(given)]
-    if len(fitting) == 1:
-        return fitting[0]
-    return locate(root, given).path.name  # says what is wrong: unknown, or more than one
-
-
-def _agreed(ids: Sequence[str]) -> bool:
+def _confirm(names: Sequence[str]) -> bool:
+    """Ask whether these runs are to be removed and return the answer."""
     if not sys.stdin.isatty():
-        raise InputError("--yes: missing; without a terminal nothing is removed unasked")
-    print(*ids, sep="\n", file=sys.stderr)
-    print(f"remove {len(ids)} of the runs? [y/N] ", end="", file=sys.stderr, flush=True)
+        raise InputError("--yes: missing; without a terminal runs are removed only with --yes")
+    print(*names, sep="\n", file=sys.stderr)
+    print(f"remove {len(names)} of the runs? [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 

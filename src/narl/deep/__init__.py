@@ -1,1 +1,88 @@
-"""The deep half: MBPO and NARL, many seeds in one program."""
+"""The deep half: NARL, MBPO and SAC, many seeds in one program.
+
+`import narl.deep` is quick: a public name, and JAX with it, is imported when it is first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from narl.lazy_names import lazy_getattr
+
+if TYPE_CHECKING:
+    from narl.deep.agent import MBPO, NARL, SAC, Agent, load
+    from narl.deep.algorithms import ALGORITHMS, register_algorithm
+    from narl.deep.bonus import BonusFn
+    from narl.deep.config import Config
+    from narl.deep.ensemble import Prediction
+    from narl.deep.evaluation import Evaluation
+    from narl.deep.finite import Fault
+    from narl.deep.loggers import tensorboard_logger, wandb_logger
+    from narl.deep.make_config import make_config
+    from narl.deep.policy import Policy
+    from narl.deep.presets import Preset, find_preset
+    from narl.deep.selection import (
+        Candidates,
+        Selected,
+        SelectFn,
+        SelectParams,
+        take_members,
+    )
+    from narl.deep.session import Stopped
+    from narl.deep.training_run import run_training
+    from narl.deep.user_parts import UserParts
+    from narl.errors import EnvironmentFault
+
+__all__ = [
+    "ALGORITHMS",
+    "MBPO",
+    "NARL",
+    "SAC",
+    "Agent",
+    "BonusFn",
+    "Candidates",
+    "Config",
+    "EnvironmentFault",
+    "Evaluation",
+    "Fault",
+    "Policy",
+    "Prediction",
+    "Preset",
+    "SelectFn",
+    "SelectParams",
+    "Selected",
+    "Stopped",
+    "UserParts",
+    "find_preset",
+    "load",
+    "make_config",
+    "register_algorithm",
+    "run_training",
+    "take_members",
+    "tensorboard_logger",
+    "wandb_logger",
+]
+
+_NAMES = {
+    "agent": ("MBPO", "NARL", "SAC", "Agent", "load"),
+    "algorithms": ("ALGORITHMS", "register_algorithm"),
+    "bonus": ("BonusFn",),
+    "config": ("Config",),
+    "ensemble": ("Prediction",),
+    "evaluation": ("Evaluation",),
+    "finite": ("Fault",),
+    "loggers": ("tensorboard_logger", "wandb_logger"),
+    "make_config": ("make_config",),
+    "policy": ("Policy",),
+    "presets": ("Preset", "find_preset"),
+    "selection": ("Candidates", "SelectFn", "SelectParams", "Selected", "take_members"),
+    "session": ("Stopped",),
+    "training_run": ("run_training",),
+    "user_parts": ("UserParts",),
+}
+_MODULES = {name: f"narl.deep.{module}" for module, names in _NAMES.items() for name in names}
+_MODULES["EnvironmentFault"] = "narl.errors"
+
+__getattr__ = lazy_getattr(__name__, _MODULES)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

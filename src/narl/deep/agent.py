@@ -1,26 +1,31 @@
-"""The Python API: make an agent, let it learn, ask it what to do, save and load it."""
+"""The Python API: make an agent, let it learn, ask it for actions, save and load it."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import gymnasium
 import jax
 import numpy as np
 
 from narl import storage
+from narl.compilation import enable_cache
+from narl.console import TrainingBar
+from narl.deep.bonus import BonusFn
+from narl.deep.buffer_room import with_buffer_room, with_longer_buffer
 from narl.deep.callbacks import Callback, as_callback
-from narl.deep.config import Settings, make_settings
-from narl.deep.environment import HostEnv, MakeEnv
+from narl.deep.checkpoint import State, capture, restore
+from narl.deep.config import Config
+from narl.deep.environment import HostEnv
 from narl.deep.evaluation import Evaluation, evaluate, evaluation_seed
-from narl.deep.interrupts import holding_interrupts
-from narl.deep.learning import Learning
-from narl.deep.owners import refuse_what_is_not_used
+from narl.deep.finite import Fault
+from narl.deep.make_config import make_config
+from narl.deep.make_environment import MakeEnv, UserEnvironment
+from narl.deep.metrics import curves
 from narl.deep.policy import (
     Interface,
     Policy,
@@ -29,75 +34,103 @@ from narl.deep.policy import (
     interface_of,
     policy_from,
 )
-from narl.deep.run_artifacts import curves, sees_first_entries
-from narl.deep.saved import read_saved
-from narl.deep.training_run import Course, course_from, open_course
-from narl.deep.user_environment import OwnEnv, as_ends, check_termination
+from narl.deep.presets import shortens_observations
+from narl.deep.run_artifacts import networks
+from narl.deep.saved_agent import read_saved_agent
+from narl.deep.selection import SelectFn
+from narl.deep.session import train_epochs
+from narl.deep.termination import batched_termination, check_termination
+from narl.deep.trainer import Trainer
+from narl.deep.training_environment import open_training_env
+from narl.deep.user_parts import NO_PARTS, UserParts
 from narl.deep.video import record_episode
-from narl.errors import InputError
+from narl.errors import InputError, first_line
+from narl.interrupts import hold_interrupts
 from narl.storage.checkpoints import save_checkpoint
 from narl.storage.folder import to_json_values
-from narl.storage.metrics_log import NAME as JOURNAL
+from narl.storage.metrics_log import PROGRESS, rows_to_bytes
 from narl.storage.unfinished import CHECKPOINTS
-from narl.validation import check_episodes, check_seeds, check_steps
+from narl.validation import check_count, check_seeds, check_steps
 
 Env = str | MakeEnv | gymnasium.Env
 """Gymnasium's id, a function that makes environments, or an environment (for one seed)."""
 
 
 class Agent:
-    """One algorithm on one environment, with one or more seeds; see `NARL`, `MBPO`, `SAC`."""
+    """An algorithm on an environment, with one or more seeds; see `NARL`, `MBPO` and `SAC`.
 
-    algo: ClassVar[str]
+    ``algo`` is the name of an algorithm, also of one that `register_algorithm` added. ``select``
+    and ``bonus`` take the place of the algorithm's own (see `narl.deep.selection`). The other
+    options are the fields of `narl.deep.Config`.
+    """
+
+    algo = "narl"
 
     def __init__(
         self,
         env: Env,
         *,
+        algo: str | None = None,
         seed: int = 0,
         seeds: Sequence[int] | str | None = None,
         termination: str | Callable[..., Any] | None = None,
-        **settings: Any,
+        select: SelectFn | None = None,
+        bonus: BonusFn | None = None,
+        **options: Any,
     ) -> None:
+        self.algo = self.algo if algo is None else algo
+        user_env = None if isinstance(env, str) else UserEnvironment(env)
+        one_env = user_env is not None and user_env.is_instance
+        options["seeds"] = check_seeds((seed,) if seeds is None else seeds, one_env=one_env)
         if termination is not None:
-            check_termination(termination, self.algo)
-        if isinstance(termination, str):
-            settings["termination"] = termination
-        refuse_what_is_not_used(self.algo, settings)
-        own = None if isinstance(env, str) else OwnEnv(env)
-        made = make_settings(env if own is None else own.name, self.algo, **settings)  # type: ignore[arg-type]
-        single = own is not None and own.is_instance
-        chosen = check_seeds((seed,) if seeds is None else seeds, one_env=single)
-        self._set_up(made, chosen, _look_at(made, chosen[0], own)[0], own)
-        self._choose_ends(termination if callable(termination) else None)
+            check_termination(termination)
+            options["termination"] = termination if isinstance(termination, str) else "auto"
+        name = env if isinstance(env, str) else user_env.name  # type: ignore[union-attr]
+        config = make_config(name, self.algo, **options)
+        _check_functions(config, select=select, bonus=bonus)
+        interface, _ = _look_at(config, user_env)
+        self._set_up(config, interface, UserParts(user_env, None, select, bonus))
+        self._choose_termination(termination if callable(termination) else None)
 
-    def _set_up(
-        self, settings: Settings, seeds: tuple[int, ...], interface: Interface, own: OwnEnv | None
-    ) -> None:
-        self.settings, self.seeds = settings, seeds
+    def _set_up(self, config: Config, interface: Interface, parts: UserParts) -> None:
+        self.config = config
         self.history: list[dict[str, Any]] = []
-        """The diagnostics of every epoch so far (see docs/metrics.md)."""
-        self._interface, self._own = interface, own
+        """The metrics of every epoch so far (see docs/metrics.md)."""
+        self._interface, self._parts = interface, parts
         self._own_termination = False
-        self._learning = Learning(settings, seeds, interface.spaces, own)
-        self._policy: Policy | None = None
+        self._trainer: Trainer | None = None
+        self._state: State | None = None
+        """The state from which learning goes on, while there is no trainer."""
+        self._networks: dict[str, np.ndarray] = {}
+        """The networks as they were kept last; empty before anything was learned."""
+        self._kept_step = 0
+        """The step at which the networks were kept."""
+        self._cannot_learn = ""
+        """Why learning cannot go on, if it cannot."""
         self._no_env = ""
-        """Why none can be opened, if it cannot."""
-        self._generator = np.random.default_rng(seeds)
+        """Why no environment can be opened, if none can."""
+        self._policy: Policy | None = None
+        self._generator = np.random.default_rng(config.seeds)
 
-    def _choose_ends(self, given: Callable[..., Any] | None) -> None:
-        """The user's termination, or that of an unchanged environment that he made himself."""
-        self._own_termination = given is not None
-        if given is None and self._own is not None and self.settings.termination != "learned":
-            given = self._own.known
-        if given is not None:
-            spaces = self._interface.spaces
-            self._learning.ends = as_ends(given, spaces.obs_dim, spaces.action_dim)
+    def _choose_termination(self, function: Callable[..., Any] | None) -> None:
+        """Take the user's termination, or that of an unchanged environment that the user made."""
+        self._own_termination = function is not None
+        user_env = self._parts.env
+        if function is None and self.config.termination != "learned":
+            function = user_env.termination if isinstance(user_env, UserEnvironment) else None
+        if function is not None:
+            dims = self._interface.spaces.obs_dim, self._interface.spaces.action_dim
+            self._parts = self._parts._replace(termination=batched_termination(function, *dims))
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds that learn side by side."""
+        return self.config.seeds
 
     @property
     def num_steps(self) -> int:
         """Environment steps of each seed so far."""
-        return self._learning.num_steps
+        return self._kept_step if self._trainer is None else self._trainer.counters.step
 
     # --- learning ---------------------------------------------------------------------------
 
@@ -109,54 +142,126 @@ class Agent:
         *,
         total_timesteps: int | None = None,
     ) -> Self:
-        """Trains for ``total_steps`` environment steps, by default those of the settings.
+        """Train for ``total_steps`` environment steps, by default those of the configuration.
 
-        Called again, it goes on for so many steps more; the random steps of the beginning may
-        fill a call or several. (With models the size of the buffers, and so how many steps were
-        asked for, has a part in the rounding of sums.) After every epoch ``callback``, or each of
-        a list of them, is given its diagnostics; if one returns False, learning ends there. Ctrl-C
-        ends it too, after the step it is in, and so does an error in a callback: what was learned
-        stays, and learning can go on. Where a step itself goes wrong, the networks of the last
+        Called again, it goes on for as many steps more; the random steps of the beginning may fill
+        one call or several. (With models the size of the buffers, and so the number of steps that
+        were asked for, has a part in the rounding of sums.) After every epoch ``callback``, or each
+        of a list of them, is given the epoch's metrics; if one returns False, learning ends there.
+        Ctrl-C ends it too, after the running step, and so does an error in a callback: what was
+        learned stays, and learning can go on. Where a step itself fails, the networks of the last
         epoch stay. ``total_timesteps`` is another name of ``total_steps``.
         """
-        from narl.commands.training_bar import TrainingBar
-
-        more = check_steps(total_steps, total_timesteps, self.settings.steps)
-        goes_on, learning = as_callback(callback), self._learning
-        if problem := learning.problem or self._no_env:
+        more = check_steps(total_steps, total_timesteps, self.config.steps)
+        continues = as_callback(callback)
+        if problem := self._cannot_learn or self._no_env:
             raise InputError(problem)
-        training = learning.begin(self.num_steps + more)
-        name, steps = f"{self.algo} {self.settings.env}", training.settings.steps
+        trainer, last_step = self._prepare(self.num_steps + more), self.num_steps + more
+        label, first_step = f"{self.algo} {self.config.env}", self.num_steps
         with (
-            TrainingBar(name, steps, training.books.step, shown=progress) as bar,
-            holding_interrupts() as interrupted,
+            TrainingBar(label, last_step, first_step, shown=progress) as bar,
+            hold_interrupts() as interrupted,
         ):
-            learning.catch_up()
-            # A callback may close the agent.
-            while learning.training is training and not training.is_over and not interrupted():
-                row = learning.advance()
-                bar.advance(self.num_steps)
-                if row is None:
-                    continue
-                self.history.append(to_json_values("row", row, non_finite="null"))
-                self._refresh()
-                bar.end_epoch(row)
-                if not goes_on(row):
+            with self._gives_up_on_error():
+                trainer.extend(last_step)
+            epochs = train_epochs(
+                trainer,
+                # A callback may close the agent.
+                is_done=lambda: trainer.is_over or self._trainer is not trainer,
+                should_stop=interrupted,
+                on_step=bar.advance,
+            )
+            while metrics := self._next_epoch(epochs):
+                bar.end_epoch(metrics)
+                if not continues(metrics):
                     break
-            stopped = interrupted()
-        learning.keep()
-        self._refresh()
-        if stopped:
+            was_interrupted = interrupted()
+        self._keep_networks()
+        if was_interrupted:
             raise KeyboardInterrupt
         return self
 
-    def _refresh(self) -> None:
-        """Takes over the policy."""
-        self._policy = policy_from(self._learning.networks, self.seeds, self._interface)
+    def _next_epoch(self, epochs: Iterator[dict[str, Any]]) -> dict[str, Any] | None:
+        """Train for one epoch; keep its metrics and networks."""
+        with self._gives_up_on_error():
+            metrics = next(epochs, None)
+        if metrics is not None:
+            self._keep_networks(checked=True)
+            self.history.append(to_json_values("metrics", metrics, non_finite="null"))
+        return metrics
+
+    def _prepare(self, last_step: int) -> Trainer:
+        """Return a trainer with room for these steps, at the step where learning is.
+
+        Its buffers hold more, so that learning mostly goes on with the compiled programs and the
+        data that are on the device.
+        """
+        if self._trainer is not None and last_step > self._trainer.config.steps:
+            self._keep_networks()
+            self._state = capture(self._trainer)
+            self._close_trainer()
+        if self._trainer is None:
+            self._trainer = self._open_trainer(last_step)
+            self._state = None
+        return self._trainer
+
+    def _open_trainer(self, last_step: int) -> Trainer:
+        spaces = self._interface.spaces
+        config = with_buffer_room(self.config, last_step, self._state, spaces)
+        if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
+            enable_cache()
+        trainer = Trainer([config], self._parts)
+        if self._state is not None:
+            arrays, notes = self._state
+            try:
+                restore(trainer, with_longer_buffer(arrays, config), notes)
+            except BaseException:
+                trainer.close()
+                raise
+        return trainer
+
+    def _keep_networks(self, *, checked: bool = False) -> None:
+        """Keep the networks and the policy of this moment, if they are finite."""
+        if self._trainer is None:
+            return
+        with self._gives_up_on_error():
+            if not checked:
+                self._trainer.check_policies()
+            self._networks = networks(self._trainer)
+            self._kept_step = self._trainer.counters.step
+            self._policy = policy_from(self._networks, self.seeds, self._interface)
+
+    @contextlib.contextmanager
+    def _gives_up_on_error(self) -> Iterator[None]:
+        """Give the training up where a step fails: some of its numbers are new and some are not.
+
+        The networks that were kept last stay.
+        """
+        try:
+            yield
+        except BaseException as error:
+            cause = first_line(str(error)) or type(error).__name__
+            self._cannot_learn = (
+                f"learn: an earlier step failed ({cause}); the agent is as it was at step "
+                f"{self._kept_step} and cannot go on; make a new one, or load one that was saved "
+                "with data=True"
+            )
+            self._close_trainer()
+            raise
+
+    def _close_trainer(self) -> None:
+        trainer, self._trainer = self._trainer, None
+        if trainer is not None:
+            trainer.close()
 
     def close(self) -> None:
-        """Gives back environments and data; the policy stays, and learning is over."""
-        self._learning.close()
+        """Release environments and data; the policy stays, and learning is over."""
+        with contextlib.suppress(Fault):
+            self._keep_networks()
+        self._close_trainer()
+        self._state = None
+        closed = "learn: the agent was closed; make a new one"
+        self._cannot_learn = self._cannot_learn or closed
 
     # --- acting -----------------------------------------------------------------------------
 
@@ -169,12 +274,12 @@ class Agent:
         state: Any = None,
         episode_start: Any = None,
     ) -> tuple[np.ndarray, None]:
-        """The action for an observation, or actions for a batch, as the environment takes them.
+        """Return the action for an observation, or actions for a batch, in the env's own units.
 
-        Before anything was learned, the policy acts that learning begins with. Of several seeds
-        the first one's does, or that of ``seed``; with ``deterministic=False`` actions are drawn
-        from it. Policies have no state: the second value is always None, and ``state`` and
-        ``episode_start`` are there for callers that know Stable-Baselines3's policies.
+        Before anything was learned, the policy is the one with which learning begins. Of several
+        seeds the policy of the first acts, or that of ``seed``; with ``deterministic=False``
+        actions are drawn. Policies have no state: the second value is always None, and ``state``
+        and ``episode_start`` are there for callers that know Stable-Baselines3's policies.
         """
         return self.policy.act(obs, seed, None if deterministic else self._generator), None
 
@@ -182,41 +287,41 @@ class Agent:
     def policy(self) -> Policy:
         """The policy as learning left it."""
         if self._policy is None:
-            actors = initial_actors(self.settings, self.seeds, self._interface)
+            actors = initial_actors(self.config, self._interface)
             self._policy = Policy(self.seeds, actors, self._interface)
         return self._policy
 
     def evaluate(self, num_episodes: int = 10, seed: int | None = None) -> Evaluation:
-        """Deterministic episodes in an environment of their own, the same ones at every call."""
-        num_episodes = check_episodes(num_episodes)
+        """Play deterministic episodes in an environment of their own, the same at every call."""
+        num_episodes = check_count("episodes", num_episodes)
         chosen = self.seeds[0] if seed is None else seed
         actor = self.policy.actor(chosen)
-        with contextlib.closing(self._open(chosen)) as env:
-            start = evaluation_seed(chosen, 0)
-            return evaluate(actor, env, num_episodes, start, self._horizon(env))
+        with contextlib.closing(self._open_env(chosen)) as env:
+            first_seed = evaluation_seed(chosen, 0)
+            return evaluate(actor, env, num_episodes, first_seed, self._horizon(env))
 
     def record(self, path: Path | str, seed: int | None = None) -> None:
-        """A video (.mp4 or .gif) of the first of those episodes."""
+        """Write a video (.mp4 or .gif) of the first episode that `evaluate` plays."""
         chosen = self.seeds[0] if seed is None else seed
         actor = self.policy.actor(chosen)
-        with contextlib.closing(self._open(chosen, "rgb_array")) as env:
-            start = evaluation_seed(chosen, 0)
-            record_episode(actor, env, start, self._horizon(env), Path(path))
+        with contextlib.closing(self._open_env(chosen, "rgb_array")) as env:
+            first_seed = evaluation_seed(chosen, 0)
+            record_episode(actor, env, first_seed, self._horizon(env), Path(path))
 
     def picture(self) -> np.ndarray:
-        """How an episode looks at its beginning, [height, width, 3]."""
-        with contextlib.closing(self._open(self.seeds[0], "rgb_array")) as env:
+        """Return a picture [height, width, 3] of an episode's beginning."""
+        with contextlib.closing(self._open_env(self.seeds[0], "rgb_array")) as env:
             env.reset()
             return env.render()
 
     def _horizon(self, env: HostEnv) -> int:
-        return env.time_limit or self.settings.eval_horizon
+        return env.time_limit or self.config.eval_horizon
 
-    def _open(self, seed: int, render_mode: str | None = None) -> HostEnv:
+    def _open_env(self, seed: int, render_mode: str | None = None) -> HostEnv:
+        """Open an environment for evaluation that has the spaces of the agent."""
         if self._no_env:
             raise InputError(self._no_env)
-        make = None if self._own is None else self._own.another
-        env = open_course(self.settings, seed, render_mode, make, "evaluation")
+        env = open_training_env(self.config, seed, render_mode, self._parts.env, "evaluation")
         try:
             check_interface(self._interface, interface_of(env), env.name)
         except InputError:
@@ -224,44 +329,49 @@ class Agent:
             raise
         return env
 
-    # --- keeping ----------------------------------------------------------------------------
+    # --- saving -----------------------------------------------------------------------------
 
     def save(self, folder: Path | str, *, data: bool = False) -> Path:
-        """Writes what was learned; with ``data`` also what learning needs to go on after `load`.
+        """Write the agent into a folder; with ``data``, learning can go on after `load`.
 
-        Numbers, JSON and their checksums; nothing is pickled. A saved agent that is there is
-        replaced.
+        The folder holds numbers, JSON and their checksums; nothing is pickled. A saved agent that
+        is there is replaced.
         """
-        learning = self._learning
-        state = learning.state() if data else None
-        if data and state is None:
-            why = learning.problem.removeprefix("learn: ") or "it comes with learning"
-            raise InputError(f"data: there is none; {why}")
-        own = {"own_env": self._own is not None, "own_termination": self._own_termination}
+        state = None
+        if data:
+            state = self._state if self._trainer is None else capture(self._trainer)
+            if state is None:
+                reason = self._cannot_learn.removeprefix("learn: ") or "it comes with learning"
+                raise InputError(f"data: there is none; {reason}")
+        own = {
+            "own_env": self._parts.env is not None,
+            "own_termination": self._own_termination,
+            "own_select": self._parts.select is not None or self._parts.bonus is not None,
+        }
         last = self.history[-1] if self.history else {}
-        kept = storage.save_run_at(
+        run = storage.save_run_at(
             folder,
-            Course(self.settings, self.seeds).config() | own,
+            self.config.record() | own,
             {
                 "steps": self.num_steps,
                 "final_return": last.get("eval_return"),
                 "solved_step": last.get("solved_step"),
             },
-            learning.networks | self.policy.arrays() | curves(self.history),
+            self._networks | self.policy.arrays() | curves(self.history),
             device=jax.devices()[0].device_kind,
-            extras={JOURNAL: "".join(json.dumps(row) + "\n" for row in self.history).encode()},
+            extras={PROGRESS: rows_to_bytes(self.history)},
         )
         if state is not None:
-            save_checkpoint(kept.path / CHECKPOINTS, self.num_steps, *state)
-        return kept.path
+            save_checkpoint(run.path / CHECKPOINTS, self.num_steps, *state)
+        return run.path
 
     @classmethod
-    def load(cls, folder: Path | str, env: Env | None = None, termination: Any = None) -> Self:
-        """What `save` or `narl train` left in a folder; see `narl.load`."""
-        agent = load(folder, env, termination)
+    def load(cls, folder: Path | str, env: Env | None = None, **parts: Any) -> Self:
+        """Load what `save` or `narl train` left in a folder; see `narl.load`."""
+        agent = load(folder, env, **parts)
         if not isinstance(agent, cls):
             raise InputError(
-                f"folder: {folder} holds an agent of {agent.algo}; take narl.load, or "
+                f"folder: {folder} holds an agent of {agent.algo}; call narl.load, or "
                 f"narl.{type(agent).__name__}.load"
             )
         return agent
@@ -273,25 +383,9 @@ class NARL(Agent):
     algo = "narl"
 
     def __init__(
-        self,
-        env: Env,
-        *,
-        members: int = 3,
-        radius: float | None = 0.1,
-        seed: int = 0,
-        seeds: Sequence[int] | str | None = None,
-        termination: str | Callable[..., Any] | None = None,
-        **settings: Any,
+        self, env: Env, *, members: int = 3, radius: float | None = 0.1, **options: Any
     ) -> None:
-        super().__init__(
-            env,
-            members=members,
-            radius=radius,
-            seed=seed,
-            seeds=seeds,
-            termination=termination,
-            **settings,
-        )
+        super().__init__(env, members=members, radius=radius, **options)
 
 
 class MBPO(Agent):
@@ -300,29 +394,13 @@ class MBPO(Agent):
     algo = "mbpo"
 
     def __init__(
-        self,
-        env: Env,
-        *,
-        members: int = 7,
-        elites: int | None = None,
-        seed: int = 0,
-        seeds: Sequence[int] | str | None = None,
-        termination: str | Callable[..., Any] | None = None,
-        **settings: Any,
+        self, env: Env, *, members: int = 7, elites: int | None = None, **options: Any
     ) -> None:
-        super().__init__(
-            env,
-            members=members,
-            elites=elites,
-            seed=seed,
-            seeds=seeds,
-            termination=termination,
-            **settings,
-        )
+        super().__init__(env, members=members, elites=elites, **options)
 
 
 class SAC(Agent):
-    """Soft actor-critic on real data alone."""
+    """Soft actor-critic on real transitions alone."""
 
     algo = "sac"
 
@@ -331,42 +409,67 @@ AGENTS: dict[str, type[Agent]] = {kind.algo: kind for kind in (NARL, MBPO, SAC)}
 
 
 def load(
-    folder: Path | str, env: Env | None = None, termination: Callable[..., Any] | None = None
+    folder: Path | str,
+    env: Env | None = None,
+    termination: Callable[..., Any] | None = None,
+    select: SelectFn | None = None,
+    bonus: BonusFn | None = None,
 ) -> Agent:
-    """The agent that `Agent.save` or `narl train` left in a folder, with the same policy.
+    """Load the agent that `Agent.save` or `narl train` left in a folder, with the same policy.
 
-    An unfinished training (ID.part) gives that of its last checkpoint. Where the agent learned in
-    an environment or with a termination of the user's own, they are to be given again, unless
-    only `Agent.predict` is called. Learning can go on where the data are there as well.
+    An unfinished training (ID.part) gives the agent of its last checkpoint. An environment, a
+    termination, a selection or a bonus of the user's own must be given again, unless only
+    `Agent.predict` is called. Learning can go on if the data were saved too.
     """
-    kept = read_saved(Path(folder))
-    course = course_from(kept.config)
+    saved = read_saved_agent(Path(folder))
+    config, parts = saved.config, NO_PARTS._replace(select=select, bonus=bonus)
     if termination is not None:
-        check_termination(termination, course.settings.algo, named=False)
-    own = None if env is None or isinstance(env, str) else OwnEnv(env)
-    settings = course.settings
+        check_termination(termination, names_allowed=False)
+    _check_functions(config, termination=termination, select=select, bonus=bonus)
     if isinstance(env, str):
-        settings = dataclasses.replace(settings, env=env)
+        config = dataclasses.replace(config, env=env)
+    elif env is not None:
+        parts = parts._replace(env=UserEnvironment(env))
     if env is not None:
-        check_interface(kept.policy.interface, *_look_at(settings, course.seeds[0], own))
-    agent = object.__new__(AGENTS[settings.algo])
-    agent._set_up(settings, course.seeds, kept.policy.interface, own)
-    agent._policy, agent.history, learning = kept.policy, kept.history, agent._learning
-    learning.go_on_from(kept.state, kept.networks, kept.num_steps)
-    again = "was the user's own; give it to narl.load again"
-    if kept.config.get("own_env") and env is None:
-        agent._no_env = f"env: {settings.env} {again}, env=..."
-    if kept.state is None:
-        learning.problem = f"learn: {kept.no_state}, or make a new agent"
-    elif kept.config.get("own_termination") and termination is None:
-        learning.problem = f"termination: it {again}, termination=..."
-    agent._choose_ends(termination)
+        check_interface(saved.policy.interface, *_look_at(config, parts.env))
+    agent = object.__new__(AGENTS.get(config.algo, Agent))
+    agent.algo = config.algo
+    agent._set_up(config, saved.policy.interface, parts)
+    agent._policy, agent.history, agent._state = saved.policy, saved.history, saved.state
+    agent._networks, agent._kept_step = saved.networks, saved.num_steps
+    given = {
+        "own_env": (env, f"env: {config.env}", "env=…"),
+        "own_termination": (termination, "termination: it", "termination=…"),
+        "own_select": (select or bonus, "select: it", "select=… or bonus=…"),
+    }
+    missing = {
+        own: f"{subject} was the user's own; give it to narl.load again, {example}"
+        for own, (part, subject, example) in given.items()
+        if saved.record.get(own) and part is None
+    }
+    agent._no_env = missing.pop("own_env", "")
+    if saved.state is None:
+        agent._cannot_learn = f"learn: {saved.no_state}, or make a new agent"
+    elif missing:
+        agent._cannot_learn = next(iter(missing.values()))
+    agent._choose_termination(termination)
     return agent
 
 
-def _look_at(settings: Settings, seed: int, own: OwnEnv | None) -> tuple[Interface, str]:
-    """What policies see and give in the environment, and its name."""
-    env = open_course(settings, seed, make_env=None if own is None else own.opener())
-    if own is None or not own.is_instance:
-        env.close()
-    return interface_of(env, own is None and sees_first_entries(settings.env)), env.name
+def _check_functions(config: Config, **functions: Any) -> None:
+    """Refuse functions of the user that the algorithm would not call."""
+    for name, function in functions.items():
+        if function is None:
+            continue
+        if not config.uses_model:
+            raise InputError(f"{name}: it has no effect with algorithm {config.algo}; leave it out")
+        if not callable(function):
+            raise InputError(f"{name}: {type(function).__name__} given; it must be a function")
+
+
+def _look_at(config: Config, user_env: Any) -> tuple[Interface, str]:
+    """Return the spaces of an environment as policies see them, and its name."""
+    env = open_training_env(config, config.seeds[0], source=user_env)
+    with contextlib.closing(env):
+        shortened = user_env is None and shortens_observations(config.env)
+        return interface_of(env, shortened), env.name

@@ -1,4 +1,4 @@
-"""What is called after every epoch, and what it answers."""
+"""Functions of the user that are called after every epoch, and the meaning of their answers."""
 
 from __future__ import annotations
 
@@ -11,32 +11,35 @@ from narl.errors import InputError
 from narl.validation import signature_error
 
 Callback = Callable[[dict[str, Any]], Any]
-"""Given the diagnostics of an epoch; False ends learning, NumPy's as well."""
+"""A function of an epoch's metrics; its answer False (Python's or NumPy's) ends the training."""
 
 
-def as_callback(given: Callback | Sequence[Callback] | None) -> Callable[[dict[str, Any]], bool]:
-    """All of them as one function, which says whether learning goes on."""
-    several = given if isinstance(given, list | tuple) else () if given is None else (given,)
-    callbacks = tuple(several)
-    for one in callbacks:
-        _check(one)
+def as_callback(
+    callbacks: Callback | Sequence[Callback] | None,
+) -> Callable[[dict[str, Any]], bool]:
+    """Return one function that calls every callback and returns whether training continues."""
+    if callbacks is None:
+        callbacks = ()
+    functions = tuple(callbacks) if isinstance(callbacks, list | tuple) else (callbacks,)
+    for function in functions:
+        _check_callback(function)
 
     def call(row: dict[str, Any]) -> bool:
-        answers = [one(row) for one in callbacks]
-        return not any(is_no(answer) for answer in answers)
+        answers = [function(row) for function in functions]
+        return not any(wants_stop(answer) for answer in answers)
 
     return call
 
 
-def is_no(answer: Any) -> bool:
-    """False, as Python or NumPy say it; None, 0 and an empty list are no answer."""
+def wants_stop(answer: Any) -> bool:
+    """Return whether a callback's answer is False; None, 0 and an empty list are not."""
     if isinstance(answer, np.ndarray) and answer.ndim == 0:
         answer = answer[()]
     return isinstance(answer, bool | np.bool_) and not answer
 
 
-def _check(callback: Any) -> None:
-    """Refuses what would fail at the first epoch."""
+def _check_callback(callback: Any) -> None:
+    """Refuse a callback that would fail at the first epoch."""
     if not callable(callback):
         raise InputError(
             f"callback: {type(callback).__name__} given; it must be a function that takes the row "

@@ -1,6 +1,6 @@
-"""A training as arrays and notes, and back: what a checkpoint holds.
+"""The state of a training as arrays and notes, and back: the content of a checkpoint.
 
-Of the imagined transitions only those that count are kept, "imagined.<lane>", the oldest first.
+Of the imagined transitions only those that count are stored: "imagined.<replica>", oldest first.
 """
 
 from __future__ import annotations
@@ -17,22 +17,27 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from narl.deep.algorithm import Learner
-from narl.deep.counters import Books
+from narl.deep.algorithm import ReplicaState
+from narl.deep.counters import Counters
 from narl.deep.ensemble_fit import FitReport
 from narl.deep.replay_buffer import Replay, row_width
-from narl.deep.replicas import Lanes
-from narl.deep.rollout import Selections
-from narl.deep.trainer import Training
+from narl.deep.replicas import Replicas
+from narl.deep.rollout import SelectionSums
+from narl.deep.trainer import Trainer
 from narl.errors import InputError
-from narl.storage.checkpoints import LEAF, check_array
+from narl.storage.arrays import check_array
 
-REPORTS: dict[str, Any] = {"fit": FitReport, "selections": Selections}
-PIECE = 1 << 25
+STATE = "state."
+"""Prefix of the arrays of `ReplicaState` in a checkpoint."""
+REPORTS: dict[str, Any] = {"fit": FitReport, "selections": SelectionSums}
+PIECE_BYTES = 1 << 25
 """Bytes that are fetched from the device at a time."""
 _NO_ROWS: Any = np.zeros(0, np.float32)
-"""Stands for the imagined rows, which are stored by themselves."""
+"""Placeholder for the imagined rows, which are stored by themselves."""
 _log = logging.getLogger("narl")
+
+State = tuple[dict[str, np.ndarray], dict[str, Any]]
+"""Arrays and notes of a checkpoint."""
 
 
 class Snapshot(NamedTuple):
@@ -42,124 +47,146 @@ class Snapshot(NamedTuple):
     size: int
     """Bytes of the arrays, at most."""
     arrays: Callable[[], dict[str, np.ndarray]]
-    """They have memory of their own; another thread may ask for them while the training goes on."""
+    """Returns the arrays; another thread may call it while the training goes on."""
 
 
-def snapshot(training: Training) -> Snapshot:
-    """The present moment.
+def take_snapshot(trainer: Trainer) -> Snapshot:
+    """Return the present state of a training.
 
     An accelerator copies its state, where it has room for that, and the arrays are fetched from the
     copy when they are asked for; otherwise they are fetched now.
     """
-    runner, state = training.runner, training.state
+    replicas, state = trainer.replicas, trainer.state
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
-    reports = {k: v._asdict() for k, v in training.books.reports.items()}
-    of_envs: dict[str, np.ndarray] = {}
-    captured = []
-    for i, env in enumerate(training.envs):
-        kept = env.capture()
-        captured.append(kept["json"])
-        of_envs |= {f"env.{i}.{name}": array for name, array in kept["arrays"].items()}
-    books = dataclasses.asdict(training.books)
-    books["reports"] = sorted(training.books.reports)
-    notes = {"books": books, "envs": captured}
-    later = runner.batched and _has_room(size)
-    kept_state = _copied(state) if later else state
+    counters = dataclasses.asdict(trainer.counters)
+    reports = {name: report._asdict() for name, report in trainer.counters.reports.items()}
+    env_states = [env.capture() for env in trainer.envs]
+    env_arrays = {
+        f"env.{i}.{name}": array
+        for i, env_state in enumerate(env_states)
+        for name, array in env_state["arrays"].items()
+    }
+    notes = {
+        "counters": counters | {"reports": sorted(reports)},
+        "envs": [env_state["json"] for env_state in env_states],
+    }
+    copies = replicas.batched and _device_has_room(size)
+    kept_state = _copy(state) if copies else state
 
     def arrays() -> dict[str, np.ndarray]:
-        return _arrays_of(runner, kept_state, reports) | of_envs
+        return _arrays_of(replicas, kept_state, reports) | env_arrays
 
-    if later:
+    if copies:
         return Snapshot(notes, size, arrays)
-    made = arrays()
-    return Snapshot(notes, size, lambda: made)
+    fetched = arrays()
+    return Snapshot(notes, size, lambda: fetched)
 
 
-def capture(training: Training) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The arrays and notes of this moment."""
-    taken = snapshot(training)
-    return taken.arrays(), taken.notes
+def capture(trainer: Trainer) -> State:
+    """Return arrays and notes of the present state of a training."""
+    snapshot = take_snapshot(trainer)
+    return snapshot.arrays(), snapshot.notes
 
 
-def _arrays_of(runner: Lanes, state: Any, reports: Any) -> dict[str, np.ndarray]:
-    learner = _without_rows(runner, state)
-    sizes = np.asarray(learner.model.size)
-    most = int(sizes.max())
-    rows = runner.export(state, lambda one: newest_rows(one.model, most))
-    tree = {"learner": learner, "reports": reports}
+def _arrays_of(replicas: Replicas, state: Any, reports: Any) -> dict[str, np.ndarray]:
+    host_state = _without_rows(replicas, state)
+    sizes = np.asarray(host_state.model.size)
+    largest = int(sizes.max())
+    rows = replicas.to_host(state, lambda replica: newest_rows(replica.model, largest))
+    tree = {STATE[:-1]: host_state, "reports": reports}
     arrays = {name: _owned(array) for name, array in flatten_tree(tree).items()}
     for i, size in enumerate(sizes):
-        arrays[f"imagined.{i}"] = rows[i, most - size :]
+        arrays[f"imagined.{i}"] = rows[i, largest - size :]
     return arrays
 
 
 @jax.jit
-def _copied(state: Any) -> Any:
-    """A state that stays, whatever becomes of this one."""
+def _copy(state: Any) -> Any:
+    """Return a copy that stays when the state itself is donated to a program."""
     return jax.tree.map(jnp.copy, state)
 
 
-def _has_room(size: int) -> bool:
-    """Whether the device could have held so many bytes more, and some, at its fullest."""
+def _device_has_room(size: int) -> bool:
+    """Return whether the device could have held so many bytes more at its fullest."""
     stats = jax.devices()[0].memory_stats() or {}
     fullest = stats.get("peak_bytes_in_use", stats.get("bytes_in_use", 0))
     return stats.get("bytes_limit", math.inf) - fullest > 1.1 * size
 
 
-def _without_rows(runner: Lanes, state: Any) -> Learner:
-    """The state as NumPy arrays, but for the imagined rows."""
+def _without_rows(replicas: Replicas, state: Any) -> ReplicaState:
+    """Return the state as NumPy arrays, without the imagined rows."""
 
-    def part(learner: Learner) -> Learner:
-        return learner._replace(model=learner.model._replace(rows=_NO_ROWS))
+    def without(replica: ReplicaState) -> ReplicaState:
+        return replica._replace(model=replica.model._replace(rows=_NO_ROWS))
 
-    return part(runner.export(state, part))
+    return without(replicas.to_host(state, without))
 
 
 def _owned(array: np.ndarray) -> np.ndarray:
-    """The array, or a copy where its memory is not NumPy's: JAX may use that again."""
+    """Return the array, or a copy where its memory is JAX's, which may use it again."""
     root = array
     while isinstance(root.base, np.ndarray):
         root = root.base
     return array if root.flags.owndata else array.copy()
 
 
-def reinstate(
-    training: Training,
+def restore(
+    trainer: Trainer,
     arrays: Mapping[str, np.ndarray],
     notes: Mapping[str, Any],
-    retired: Collection[int] = (),
+    inactive: Collection[int] = (),
 ) -> None:
-    """Brings a fresh training to where `capture` was called.
+    """Bring a fresh training to the state in which `capture` was called.
 
-    Where an environment cannot be brought there, its lane begins a new episode, with a warning.
-    Those of lanes that are to be ``retired`` are left alone.
+    Where an environment cannot be brought there, its replica begins a new episode, with a warning.
+    Environments of replicas that are to be ``inactive`` are left alone.
     """
-    kept = dict(notes["books"])
-    reports = {name: _report(name, arrays) for name in kept.pop("reports")}
-    own = {
-        name.removeprefix("learner."): array
-        for name, array in arrays.items()
-        if name.startswith("learner.")
-    }
-    learner = unflatten_tree(_without_rows(training.runner, training.state), own)
-    imagined = [arrays[f"imagined.{i}"] for i in range(len(training.specs))]
-    programs = training.programs
-    shape = (training.settings.model_capacity, row_width(programs.obs_dim, programs.action_dim))
-    rows = put_back(np.asarray(learner.model.num_added), imagined, shape)
-    training.restore(learner._replace(model=learner.model._replace(rows=rows)))
-    training.books = Books(**kept, reports=reports)
-    training.books.seconds = Books().seconds | training.books.seconds
+    if "counters" not in notes:
+        raise InputError("checkpoint: it is of another version of narl; train again")
+    counters = dict(notes["counters"])
+    reports = {name: _report(name, arrays) for name in counters.pop("reports")}
+    trainer.counters = Counters(**counters, reports=reports)
+    like = _without_rows(trainer.replicas, trainer.state)
+    state = unflatten_tree(like, with_prefix(arrays, STATE))
+    imagined = [arrays[f"imagined.{i}"] for i in range(len(trainer.seeds))]
+    width = row_width(trainer.algorithm.obs_dim, trainer.algorithm.action_dim)
+    rows = put_rows(
+        np.asarray(state.model.num_added), imagined, (trainer.config.model_capacity, width)
+    )
+    obs = _restore_environments(trainer, arrays, notes, inactive, np.array(state.obs))
+    trainer.from_host(state._replace(obs=obs, model=state.model._replace(rows=rows)))
+
+
+def _restore_environments(
+    trainer: Trainer,
+    arrays: Mapping[str, np.ndarray],
+    notes: Mapping[str, Any],
+    inactive: Collection[int],
+    obs: Float[np.ndarray, "N D"],
+) -> Float[np.ndarray, "N D"]:
+    """Restore the environments and return the observation on which each of them waits.
+
+    A new episode begins with a seed of this step; its first action is the one that was drawn for
+    the old episode.
+    """
     lost = []
-    for i, (env, state) in enumerate(zip(training.envs, notes["envs"], strict=True)):
-        if i in retired:
+    for i, (env, env_json) in enumerate(zip(trainer.envs, notes["envs"], strict=True)):
+        if i in inactive:
             continue
-        mine = f"env.{i}."
-        own = {k.removeprefix(mine): v for k, v in arrays.items() if k.startswith(mine)}
-        if not env.restore({"json": state, "arrays": own}):
+        if not env.restore({"json": env_json, "arrays": with_prefix(arrays, f"env.{i}.")}):
             lost.append(i)
+            trainer.counters.episode_return[i] = 0.0
+            obs[i] = env.abandon_episode(trainer.counters.step)
     if lost:
-        _warn_of_new_episodes(training, lost)
-        training.cut_episodes(lost)
+        seeds = ", ".join(str(trainer.seeds[i]) for i in lost)
+        _log.warning(
+            "%s (seed%s %s): the same seed and actions did not lead to the same episode; a new "
+            "one begins, and what follows differs from a training that was not stopped",
+            trainer.envs[lost[0]].name,
+            "s" if len(lost) > 1 else "",
+            seeds,
+        )
+    return obs
 
 
 def _report(name: str, arrays: Mapping[str, np.ndarray]) -> Any:
@@ -167,11 +194,14 @@ def _report(name: str, arrays: Mapping[str, np.ndarray]) -> Any:
     return kind(**{field: arrays[f"reports.{name}.{field}"] for field in kind._fields})
 
 
-def newest_rows(replay: Replay, num: int) -> Float[np.ndarray, "... K W"]:
-    """The newest ``num`` rows of one ring or of many, the oldest of them first.
+# --- rings of imagined transitions ------------------------------------------------------------
 
-    An accelerator gathers them, a piece at a time, so that only they are fetched and little memory
-    is needed beside the rings. A ring that has fewer is filled up with others before them.
+
+def newest_rows(replay: Replay, num: int) -> Float[np.ndarray, "... K W"]:
+    """Return the newest ``num`` rows of one ring or of many, the oldest of them first.
+
+    An accelerator gathers them piece by piece, so that only these rows are fetched and little
+    memory is needed beside the rings. A ring with fewer rows is filled up with others before them.
     """
     if all(device.platform == "cpu" for device in replay.rows.devices()):
         return _rows_on_host(np.asarray(replay.rows), np.asarray(replay.num_added), num)
@@ -181,148 +211,94 @@ def newest_rows(replay: Replay, num: int) -> Float[np.ndarray, "... K W"]:
 def _rows_on_host(
     rows: Float[np.ndarray, "... C W"], num_added: Any, num: int
 ) -> Float[np.ndarray, "... K W"]:
-    """As they lie there: one stretch, or two where the ring comes round."""
+    """Return the rows as one stretch of the ring, or two where they pass its end."""
     if rows.ndim == 3:
-        both = zip(rows, num_added, strict=True)
-        return np.stack([_rows_on_host(*one, num) for one in both])
+        rings = zip(rows, num_added, strict=True)
+        return np.stack([_rows_on_host(*ring, num) for ring in rings])
     begin = (int(num_added) - num) % rows.shape[0]
     first = rows[begin : begin + num]
     return np.concatenate([first, rows[: num - len(first)]])
 
 
 def _rows_in_pieces(replay: Replay, num: int) -> Float[np.ndarray, "... K W"]:
-    *lanes, capacity, width = replay.rows.shape
-    found = np.empty((*lanes, num, width), replay.rows.dtype)
+    *leading, capacity, width = replay.rows.shape
+    rows = np.empty((*leading, num, width), replay.rows.dtype)
     # One length for all pieces, whatever their number: nothing is compiled again.
-    length = max(1, min(capacity, PIECE // (math.prod((*lanes, width)) * found.itemsize)))
+    row_bytes = math.prod((*leading, width)) * rows.itemsize
+    length = max(1, min(capacity, PIECE_BYTES // row_bytes))
     for begin in range(0, num, length):
-        first = replay.num_added - num + begin
-        piece = np.asarray(_gather(replay.rows, first, length))
-        found[..., begin : begin + length, :] = piece[..., : num - begin, :]
-    return found
+        piece = np.asarray(_gather(replay.rows, replay.num_added - num + begin, length))
+        rows[..., begin : begin + length, :] = piece[..., : num - begin, :]
+    return rows
 
 
 @functools.partial(jax.jit, static_argnames="length")
 def _gather(
     rows: Float[Array, "... C W"], first: Int[Array, "..."], length: int
 ) -> Float[Array, "... K W"]:
-    """Rows of rings from ``first`` on."""
+    """Return ``length`` rows of each ring, from ``first`` on."""
     if rows.ndim == 3:
-        return jax.vmap(lambda *one: _gather(*one, length))(rows, first)
+        return jax.vmap(lambda *ring: _gather(*ring, length))(rows, first)
     return rows[(first + jnp.arange(length)) % rows.shape[0]]
 
 
-def put_back(
+def put_rows(
     num_added: Int[np.ndarray, " N"],
     newest: Sequence[Float[np.ndarray, "_ W"]],
     shape: tuple[int, int],
 ) -> Float[np.ndarray, "N C W"]:
-    """Rings of a shape with those rows where they were; what does not count is 0."""
+    """Return rings of a shape that hold the newest rows in their places, and 0 elsewhere."""
     capacity, width = shape
     rings = np.zeros((len(newest), *shape), np.float32)
     for i, rows in enumerate(newest):
         size = rows.shape[0]
         if size > capacity or rows.shape[1:] != (width,):
             raise InputError(
-                f"checkpoint: imagined.{i} has shape {rows.shape}; same settings needed"
+                f"checkpoint: imagined.{i} has shape {rows.shape}; the same configuration is needed"
             )
         rings[i, (int(num_added[i]) - size + np.arange(size)) % capacity] = rows
     return rings
 
 
-def _warn_of_new_episodes(training: Training, lanes: Sequence[int]) -> None:
-    seeds = ", ".join(str(training.envs[i].seed) for i in lanes)
-    _log.warning(
-        "%s (seed%s %s): the same seed and actions did not lead to the same episode; a new one "
-        "begins, and what follows differs from a training that was not stopped",
-        training.envs[lanes[0]].name,
-        "s" if len(lanes) > 1 else "",
-        seeds,
-    )
+# --- trees of arrays --------------------------------------------------------------------------
 
 
-def same_bits(a: Any, b: Any) -> bool:
-    """Whether two states are equal to the last bit, NaN included."""
-    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-    return all(np.asarray(x).tobytes() == np.asarray(y).tobytes() for x, y in pairs)
-
-
-# --- trees ----------------------------------------------------------------------------------
+def with_prefix(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """Return the arrays whose name has the prefix, under the rest of the name."""
+    named = ((name, array) for name, array in arrays.items() if name.startswith(prefix))
+    return {name.removeprefix(prefix): array for name, array in named}
 
 
 def flatten_tree(tree: Any) -> dict[str, np.ndarray]:
-    """The leaves of a JAX pytree by name ("actor.0.w"); a typed random key is its key data.
+    """Return the leaves of a pytree of arrays by name, such as "actor.0.w".
 
     On the CPU the arrays share memory with the leaves; JAX then copies a leaf that is donated
     instead of writing into it.
     """
-    arrays: dict[str, np.ndarray] = {}
-    for name, leaf in _leaves(tree):
-        array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
-        check_array(name, array)
-        arrays[name] = array
+    arrays = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        name = jax.tree_util.keystr(path, simple=True, separator=".")
+        arrays[name] = np.asarray(leaf)
+        check_array(name, arrays[name])
     return arrays
 
 
 def unflatten_tree(like: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """The tree of which `arrays` are the leaves, in the structure and on the devices of `like`.
+    """Return a pytree with the structure of ``like`` and these leaves.
 
-    The leaves of `like` say what is expected: JAX arrays or `jax.ShapeDtypeStruct` become JAX
-    arrays, NumPy arrays and Python numbers stay such. Names, shapes and types must all agree.
-    Values are copied bit for bit; a weak type becomes a strong one.
+    Names, shapes and types must all agree with the leaves of ``like``.
     """
-    wanted = _leaves(like)
-    if spare := sorted(set(arrays) - {name for name, _ in wanted}):
-        raise InputError(f"checkpoint: {spare[0]} is in it and not expected; same settings needed")
-    leaves = []
-    for name, leaf in wanted:
-        if name not in arrays:
-            raise InputError(f"checkpoint: {name} is missing; same settings needed")
-        leaves.append(_restore(name, leaf, arrays[name]))
+    expected = flatten_tree(like)
+    if names := sorted(expected.keys() ^ arrays.keys()):
+        problem = "is missing" if names[0] in expected else "is not expected"
+        raise InputError(f"checkpoint: {names[0]} {problem}; the same configuration is needed")
+    for name, leaf in expected.items():
+        array = arrays[name]
+        if (array.shape, array.dtype) != (leaf.shape, leaf.dtype):
+            raise InputError(
+                f"checkpoint: {name} is {array.dtype} {array.shape}, expected {leaf.dtype} "
+                f"{leaf.shape}; the same configuration is needed"
+            )
+    # Copies: JAX may keep the memory that it is given.
+    leaves = [arrays[name].copy() for name in expected]
     return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(like), leaves)
-
-
-def _leaves(tree: Any) -> list[tuple[str, Any]]:
-    named: dict[str, Any] = {}
-    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        name = jax.tree_util.keystr(path, simple=True, separator=".") or "value"
-        if name in named:
-            raise InputError(f"checkpoint: two leaves are called {name}; rename one")
-        if not LEAF.fullmatch(name):
-            raise InputError(f"checkpoint: leaf {name!r} given; use letters, digits, _ . -")
-        named[name] = leaf
-    return list(named.items())
-
-
-def _restore(name: str, like: Any, array: np.ndarray) -> Any:
-    if _is_key(like):
-        data = _restore(name, jax.eval_shape(jax.random.key_data, like), array)
-        keys = jax.random.wrap_key_data(data, impl=_key_impl(like))
-        return jax.device_put(keys, like.sharding) if getattr(like, "committed", False) else keys
-    scalar = isinstance(like, bool | int | float | complex)
-    expected = np.asarray(like) if scalar else like
-    for field in ("shape", "dtype"):
-        found, right = getattr(array, field), getattr(expected, field)
-        if found != right:
-            raise InputError(f"checkpoint: {name} has {field} {found}; expected {right}")
-    if scalar:
-        return type(like)(array.item())
-    if isinstance(like, np.ndarray | np.generic):
-        return array.copy()[()] if isinstance(like, np.generic) else array.copy()
-    device = like.sharding if getattr(like, "committed", False) else None
-    leaf = jax.device_put(array.copy(), device)  # JAX may keep the memory it is given
-    if leaf.dtype != array.dtype:
-        raise InputError(f"checkpoint: {name} has dtype {array.dtype}; needs jax_enable_x64")
-    return leaf
-
-
-def _is_key(leaf: Any) -> bool:
-    dtype = getattr(leaf, "dtype", None)
-    return dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
-
-
-def _key_impl(like: Any) -> Any:
-    """The generator of typed keys, of which `like` may have only shape and type."""
-    found: list[Any] = []
-    jax.eval_shape(lambda keys: found.append(jax.random.key_impl(keys)), like)
-    return found[0]

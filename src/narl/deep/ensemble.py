@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -10,6 +9,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from narl.deep.config import Config
 from narl.deep.networks import Network, apply_network, init_network, truncated_normal
 from narl.paper import implements
 
@@ -17,28 +17,6 @@ DECAY = (2.5e-5, 5e-5, 7.5e-5, 7.5e-5, 1e-4)
 """MBPO's weight decay of each layer; with other depths the middle value serves between."""
 BOUND_WEIGHT = 0.01
 """Weight of Σ max_logvar − Σ min_logvar, which draws the bounds together."""
-
-
-@dataclasses.dataclass(frozen=True)
-class ModelSettings:
-    """What decides the ensemble and its training."""
-
-    members: int = 7
-    width: int = 200
-    depth: int = 4
-    """Hidden layers."""
-    scale_targets: bool = False
-    """Standardise rewards and changes of state, as well as inputs."""
-    learning_rate: float = 1e-3
-    batch: int = 256
-    holdout_share: float = 0.2
-    holdout_most: int = 5000
-    improvement: float = 0.01
-    """Relative fall of a member's holdout error that counts as better."""
-    patience: int = 5
-    """Training stops after more epochs than this in which no member got better."""
-    most_epochs: int = 1000
-    """… and after this many in any case."""
 
 
 class Scale(NamedTuple):
@@ -49,7 +27,7 @@ class Scale(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """What gradient descent moves; the member axis leads."""
+    """Parameters that gradient descent changes; the member axis leads."""
 
     network: Network
     max_logvar: Float[Array, "M O"]
@@ -57,7 +35,7 @@ class Weights(NamedTuple):
 
 
 class Ensemble(NamedTuple):
-    """All members, in training and in use."""
+    """The ensemble: weights of all members, optimiser, scales and accuracy."""
 
     weights: Weights
     opt: optax.OptState
@@ -71,56 +49,54 @@ class Ensemble(NamedTuple):
 
 
 class Gaussian(NamedTuple):
-    """A prediction of [reward, next_obs − obs]."""
+    """A predicted distribution of [reward, next_obs − obs]."""
 
     mean: Float[Array, "M B O"]
     logvar: Float[Array, "M B O"]
 
 
 class Prediction(NamedTuple):
-    """One imagined step of every member."""
+    """Reward and next observation that every member predicts."""
 
     reward: Float[Array, "M B"]
     next_obs: Float[Array, "M B D"]
 
 
-def optimiser(settings: ModelSettings) -> optax.GradientTransformation:
-    """Adam."""
-    return optax.adam(settings.learning_rate)
+def optimiser(config: Config) -> optax.GradientTransformation:
+    """Return Adam with the models' learning rate."""
+    return optax.adam(config.model_learning_rate)
 
 
 def decays(depth: int) -> tuple[float, ...]:
-    """Weight decay of each of the ``depth + 1`` layers."""
+    """Return the weight decay of each of the ``depth + 1`` layers."""
     if depth + 1 == len(DECAY):
         return DECAY
     middle = (DECAY[2],) * max(depth - 2, 0)
     return (DECAY[0], DECAY[1], *middle)[:depth] + (DECAY[-1],)
 
 
-def init_ensemble(
-    key: PRNGKeyArray, obs_dim: int, action_dim: int, settings: ModelSettings
-) -> Ensemble:
-    """Untrained members that differ in their first weights."""
+def init_ensemble(key: PRNGKeyArray, obs_dim: int, action_dim: int, config: Config) -> Ensemble:
+    """Return untrained members that differ in their first weights."""
     num_inputs, num_outputs = obs_dim + action_dim, obs_dim + 1
-    sizes = (num_inputs, *(settings.width,) * settings.depth, 2 * num_outputs)
-    keys = jax.random.split(key, settings.members)
+    sizes = (num_inputs, *(config.model_width,) * config.model_depth, 2 * num_outputs)
+    keys = jax.random.split(key, config.num_members)
     network = jax.vmap(lambda k: init_network(k, sizes, truncated_normal))(keys)
-    bounds = jnp.ones((settings.members, num_outputs))
+    bounds = jnp.ones((config.num_members, num_outputs))
     weights = Weights(network, 0.5 * bounds, -10.0 * bounds)
     return Ensemble(
         weights=weights,
-        opt=optimiser(settings).init(weights),
+        opt=optimiser(config).init(weights),
         scale=Scale(jnp.zeros(num_inputs), jnp.ones(num_inputs)),
         target_scale=Scale(jnp.zeros(num_outputs), jnp.ones(num_outputs)),
-        ranked=jnp.arange(settings.members),
-        holdout_error=jnp.full(settings.members, jnp.inf, jnp.float32),
+        ranked=jnp.arange(config.num_members),
+        holdout_error=jnp.full(config.num_members, jnp.inf, jnp.float32),
     )
 
 
 def predict(
     weights: Weights, scale: Scale, inputs: Float[Array, "M B I"] | Float[Array, "B I"]
 ) -> Gaussian:
-    """Mean and log variance of every member for its own inputs (or for the same ones)."""
+    """Return mean and log variance of every member for its own inputs (or for the same ones)."""
     x = (inputs - scale.mean) / scale.std
     members = weights.max_logvar.shape[0]
     if x.ndim == 2:
@@ -138,7 +114,7 @@ def model_loss(
     targets: Float[Array, "M B O"],
     present: Float[Array, " B"],
 ) -> Float[Array, ""]:
-    """Gaussian negative log-likelihood, bounds and weight decay, summed over the members.
+    """Return negative log-likelihood, bounds and weight decay, summed over the members.
 
     ``present`` is 0 for the rows that only fill up the last batch.
     """
@@ -158,20 +134,20 @@ def holdout_error(
     targets: Float[Array, "B O"],
     present: Float[Array, " B"],
 ) -> Float[Array, " M"]:
-    """Mean squared error of every member's mean."""
+    """Return the mean squared error of every member's mean."""
     error = ((predict(weights, scale, inputs).mean - targets) ** 2).mean(-1)
     return (error * present).sum(-1) / jnp.maximum(present.sum(), 1.0)
 
 
 @implements("sec:6.1-ensemble")
-def imagine(
+def sample_members(
     key: PRNGKeyArray,
     ensemble: Ensemble,
     obs: Float[Array, "B D"],
     action: Float[Array, "B A"],
     draw: str = "sample",
 ) -> Prediction:
-    """What every member expects: one Gaussian draw each, or its ``mean``."""
+    """Draw one prediction from every member, or take every member's ``mean``."""
     inputs = jnp.concatenate([obs, action], axis=-1)
     given = predict(ensemble.weights, ensemble.scale, inputs)
     output = given.mean

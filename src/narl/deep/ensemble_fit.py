@@ -1,4 +1,4 @@
-"""Training of the ensemble: bootstrap per member, holdout, early stopping with snapshots."""
+"""Fit of the ensemble: bootstrap per member, holdout, early stopping with snapshots."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
+from narl.deep.config import Config
 from narl.deep.ensemble import (
     Ensemble,
-    ModelSettings,
     Scale,
     Weights,
     holdout_error,
@@ -20,6 +20,9 @@ from narl.deep.ensemble import (
     optimiser,
 )
 from narl.deep.replay_buffer import unpack
+
+IMPROVEMENT = 0.01
+"""Relative fall of a member's holdout error that counts as better."""
 
 
 class Data(NamedTuple):
@@ -30,7 +33,7 @@ class Data(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Which rows train each member, and which are held out."""
+    """Rows that train each member, and rows that are held out."""
 
     chosen: Int[Array, "M C"]
     """Row of every draw with replacement; the first ``num_train`` count."""
@@ -41,7 +44,7 @@ class Split(NamedTuple):
 
 
 class FitReport(NamedTuple):
-    """What a training says of itself."""
+    """Epochs and holdout errors of one fit."""
 
     epochs: Int[Array, ""]
     holdout_error: Float[Array, " M"]
@@ -59,7 +62,7 @@ class _Progress(NamedTuple):
 
 
 def as_data(rows: Float[Array, "C W"], obs_dim: int) -> Data:
-    """What the networks see of the real transitions."""
+    """Return inputs and targets of the networks for packed transitions."""
     batch = unpack(rows, obs_dim)
     inputs = jnp.concatenate([batch.obs, batch.action], axis=-1)
     targets = jnp.concatenate([batch.reward[:, None], batch.next_obs - batch.obs], axis=-1)
@@ -67,7 +70,7 @@ def as_data(rows: Float[Array, "C W"], obs_dim: int) -> Data:
 
 
 def fit_scale(inputs: Float[Array, "C I"], present: Bool[Array, " C"]) -> Scale:
-    """Mean and standard deviation of the rows that are there; a constant column is not scaled."""
+    """Return mean and standard deviation of the present rows; a constant column is not scaled."""
     share = present[:, None] / present.sum()
     mean = (inputs * share).sum(0)
     std = jnp.sqrt(((inputs - mean) ** 2 * share).sum(0))
@@ -76,36 +79,34 @@ def fit_scale(inputs: Float[Array, "C I"], present: Bool[Array, " C"]) -> Scale:
     return Scale(mean, jnp.where(constant, 1.0, std))
 
 
-def split_rows(
-    key: PRNGKeyArray, capacity: int, num_rows: Int[Array, ""], settings: ModelSettings
-) -> Split:
-    """A fresh holdout and fresh bootstrap draws."""
+def split_rows(key: PRNGKeyArray, capacity: int, num_rows: Int[Array, ""], config: Config) -> Split:
+    """Draw a fresh holdout set and fresh bootstrap samples."""
     key_order, key_draw = jax.random.split(key)
     # Rows that are not there get the largest rank, so the first ``num_rows`` are a permutation.
     rank = jax.random.uniform(key_order, (capacity,))
     order = jnp.argsort(jnp.where(jnp.arange(capacity) < num_rows, rank, 2.0))
-    share = (settings.holdout_share * num_rows).astype(jnp.int32)
-    num_held = jnp.minimum(share, settings.holdout_most)
+    share = (config.holdout_share * num_rows).astype(jnp.int32)
+    num_held = jnp.minimum(share, config.holdout_most)
     num_train = num_rows - num_held
     draws = _per_member(
-        lambda key: jax.random.randint(key, (capacity,), 0, num_train), key_draw, settings.members
+        lambda key: jax.random.randint(key, (capacity,), 0, num_train), key_draw, config.num_members
     )
-    held = order[: min(settings.holdout_most, capacity)]
+    held = order[: min(config.holdout_most, capacity)]
     return Split(order[num_held + draws], num_train, held, num_held)
 
 
 def _per_member(
     draw: Callable[[PRNGKeyArray], Array], key: PRNGKeyArray, members: int
 ) -> Shaped[Array, "M C"]:
-    """A row of draws per member; what a row begins with does not depend on its length.
+    """Draw one row per member; the beginning of a row does not depend on its length.
 
-    So a training does not depend on the capacity of its buffer, that is, on how long it will be.
+    So a fit does not depend on the capacity of the buffer, that is, on how long a training will be.
     """
     return jax.vmap(draw)(jax.random.split(key, members))
 
 
 def _shuffle(key: PRNGKeyArray, chosen: Int[Array, "M C"], num_train: Array) -> Int[Array, "M C"]:
-    """Each member's draws in another order."""
+    """Shuffle the order of each member's samples."""
     members, capacity = chosen.shape
     rank = _per_member(lambda key: jax.random.uniform(key, (capacity,)), key, members)
     rank = jnp.where(jnp.arange(capacity) < num_train, rank, 2.0)
@@ -113,11 +114,11 @@ def _shuffle(key: PRNGKeyArray, chosen: Int[Array, "M C"], num_train: Array) -> 
 
 
 def _train_epoch(
-    progress: _Progress, data: Data, scale: Scale, num_train: Array, settings: ModelSettings
+    progress: _Progress, data: Data, scale: Scale, num_train: Array, config: Config
 ) -> tuple[Weights, optax.OptState]:
-    """One pass over each member's draws."""
-    opt = optimiser(settings)
-    size = min(settings.batch, progress.chosen.shape[1])
+    """Do one pass over each member's samples."""
+    opt = optimiser(config)
+    size = min(config.model_batch, progress.chosen.shape[1])
     # The whole epoch in one gather: in the loop it would be two more small kernels per batch.
     padded = jnp.pad(progress.chosen, ((0, 0), (0, size)))
     ordered = Data(data.inputs[padded], data.targets[padded])
@@ -137,7 +138,7 @@ def _train_epoch(
 
 
 def _keep(better: Bool[Array, " M"], new: Weights, old: Weights) -> Weights:
-    """The new weights of the members that got better."""
+    """Return the new weights of the members that got better, the old ones of the others."""
 
     def one(a: Array, b: Array) -> Array:
         return jnp.where(better.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
@@ -146,7 +147,7 @@ def _keep(better: Bool[Array, " M"], new: Weights, old: Weights) -> Weights:
 
 
 def _first_progress(ensemble: Ensemble, chosen: Int[Array, "M C"]) -> _Progress:
-    """From where the last training ended; nothing is best yet."""
+    """Return the state at the first epoch, with the weights of the last fit."""
     return _Progress(
         weights=ensemble.weights,
         opt=ensemble.opt,
@@ -158,41 +159,41 @@ def _first_progress(ensemble: Ensemble, chosen: Int[Array, "M C"]) -> _Progress:
     )
 
 
-def fit(
+def fit_ensemble(
     key: PRNGKeyArray,
     ensemble: Ensemble,
     rows: Float[Array, "C W"],
     num_rows: Int[Array, ""],
-    settings: ModelSettings,
+    config: Config,
 ) -> tuple[Ensemble, FitReport]:
-    """Trains from where the last training ended; every member keeps its best epoch.
+    """Fit the ensemble, from the weights of the last fit; every member keeps its best epoch.
 
-    A member is better when its holdout error falls by more than ``improvement``; the training
-    ends after more than ``patience`` epochs in which none was.
+    A member got better when its holdout error fell by more than `IMPROVEMENT`; the fit ends after
+    more than ``patience`` epochs in which no member got better.
     """
     key_split, key_shuffle = jax.random.split(key)
     obs_dim = ensemble.weights.max_logvar.shape[-1] - 1
     data = as_data(rows, obs_dim)
-    split = split_rows(key_split, rows.shape[0], num_rows, settings)
+    split = split_rows(key_split, rows.shape[0], num_rows, config)
     # The scale is that of all rows there are, as every one of them may start a rollout.
     present = jnp.arange(rows.shape[0]) < num_rows
     scale = fit_scale(data.inputs, present)
     target_scale = ensemble.target_scale
-    if settings.scale_targets:
+    if config.scale_targets:
         target_scale = fit_scale(data.targets, present)
         data = data._replace(targets=(data.targets - target_scale.mean) / target_scale.std)
     held = Data(data.inputs[split.held], data.targets[split.held])
-    # Where nothing is held out, rows that train have to judge.
-    num_judging = jnp.where(split.num_held > 0, split.num_held, num_rows)
-    held_present = (jnp.arange(split.held.shape[0]) < num_judging).astype(jnp.float32)
+    # Without held-out rows, the training rows measure the error.
+    num_judged = jnp.where(split.num_held > 0, split.num_held, num_rows)
+    held_present = (jnp.arange(split.held.shape[0]) < num_judged).astype(jnp.float32)
 
     def go_on(now: _Progress) -> Array:
-        return (now.idle <= settings.patience) & (now.epoch < settings.most_epochs)
+        return (now.idle <= config.patience) & (now.epoch < config.most_model_epochs)
 
     def epoch(now: _Progress) -> _Progress:
-        weights, opt = _train_epoch(now, data, scale, split.num_train, settings)
+        weights, opt = _train_epoch(now, data, scale, split.num_train, config)
         error = holdout_error(weights, scale, *held, held_present)
-        better = (now.best_error - error) > settings.improvement * now.best_error
+        better = (now.best_error - error) > IMPROVEMENT * now.best_error
         better = (better | ~jnp.isfinite(now.best_error)) & jnp.isfinite(error)
         chosen = _shuffle(jax.random.fold_in(key_shuffle, now.epoch), now.chosen, split.num_train)
         return _Progress(

@@ -1,179 +1,121 @@
-"""The state of an environment in mid-episode, as JSON and arrays; nothing is pickled.
+"""The state of an environment in mid-episode, as JSON values and arrays; nothing is pickled.
 
-An environment is the stack of its wrappers around the environment itself. Each of these layers is
-captured in one of two ways:
+An environment is a stack of layers: wrappers around the environment itself. A training that is
+resumed continues an episode in one of three ways:
 
-- with the user's own methods, if it has `get_state()` and `set_state(state)`, where the state is
-  made of numbers, strings, lists, dicts and NumPy arrays;
-- otherwise as its instance attributes, if they are all plain data or random generators. That
-  covers classic control and Gymnasium's wrappers. A MuJoCo simulation is captured as well.
+1. Gymnasium's MuJoCo environments: the state of the simulation is stored and put back.
+2. Layers with `get_state()` and `set_state(state)`: the state that they return is stored. It may
+   consist of numbers, strings, lists, tuples, dicts and NumPy arrays.
+3. All other environments: the episode is repeated. The random generators before the episode, its
+   seed and its actions are stored, and the repetition must give the same observations and rewards.
 
-A layer that keeps anything else (a handle of some simulator, say) cannot be captured; then the
-episode is repeated (see `narl.deep.episode_replay`), from the random generators before it on. State
-that
-is kept outside of the instance (in a module, in a global generator) is not seen.
+The first two ways need them in every layer; Gymnasium's TimeLimit, OrderEnforcing and
+PassiveEnvChecker are known. Random generators are those that are attributes of a layer (such as
+`np_random`) and those of the spaces.
 """
 
 import hashlib
 import inspect
 import math
+import struct
 import sys
 from collections.abc import Iterator, Mapping
-from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any
+from types import ModuleType
+from typing import Any, TypedDict
 
 import gymnasium
 import numpy as np
-from gymnasium.envs.registration import EnvSpec
-from gymnasium.wrappers import PassiveEnvChecker
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
+from jaxtyping import Float32
 
+from narl.deep.spaces import FirstEntries
 from narl.errors import InputError
 
-_FIXED_TYPES = (
-    *(gymnasium.Space, EnvSpec, np.dtype, type, ModuleType),
-    *(FunctionType, BuiltinFunctionType),
-)
-"""Attributes of these types are made with the environment and stay as they are."""
-
-_FIXED_NAMES = frozenset(
-    {
-        *("env", "spec", "metadata", "_metadata", "_cached_spec", "_saved_kwargs"),
-        *("_ezpickle_args", "_ezpickle_kwargs", "mujoco_renderer", "_previous_data"),
-    }
-)
+_STATELESS_WRAPPERS = (OrderEnforcing, PassiveEnvChecker, FirstEntries)
+"""Wrappers without any state once the environment has been reset."""
+_GYMNASIUM_MUJOCO = "gymnasium.envs.mujoco."
+"""Package of the environments that keep all of their state in MuJoCo's data."""
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+_EPISODE, _RESTART = 0x65706973, 0x63757420
+"""Third words of seeds: those of evaluations have two words, and a missing word counts as 0."""
 
 
-class _NotPlainError(Exception):
-    """Why the environment cannot be captured, in words that follow its name."""
+class EnvState(TypedDict):
+    """A stored state: values that JSON can hold, and arrays by name."""
+
+    json: dict[str, Any]
+    arrays: dict[str, np.ndarray]
 
 
-def capture_env(env: gymnasium.Env, model_digest: str | None) -> dict[str, Any]:
-    """The environment's state as {"json": …, "arrays": …}.
+class _UnsupportedError(Exception):
+    """A layer, or a value of its state, that cannot be stored."""
 
-    json["problem"] is None, or says why there is none. `model_digest` is that of the environment
-    as it was made.
-    """
-    plain = _Plain()
+
+# --- the state itself -----------------------------------------------------------------------
+
+
+def capture_state(env: gymnasium.Env) -> EnvState | None:
+    """Return the state of an environment; None where a layer has none that can be stored."""
+    arrays: dict[str, np.ndarray] = {}
     try:
-        layers = [_capture_layer(layer, plain, model_digest) for layer in _layers(env)]
-    except _NotPlainError as reason:
-        return {"json": {"problem": str(reason)}, "arrays": {}}
-    return _with_spaces(env, plain, {"problem": None, "layers": layers})
-
-
-def capture_generators(env: gymnasium.Env) -> dict[str, Any]:
-    """The random generators of all layers alone, in the same form; those of a foreign kind not."""
-    plain, layers = _Plain(), []
-    for layer in _layers(env):
-        try:
-            layers.append({"attributes": _generators(layer, plain)})
-        except _NotPlainError:
-            layers.append({"attributes": {}})
-    return _with_spaces(env, plain, {"layers": layers})
-
-
-def _with_spaces(env: gymnasium.Env, plain: "_Plain", entries: dict[str, Any]) -> dict[str, Any]:
-    spaces = [plain.encode(space._np_random, "space") for space in _spaces(env)]
-    return {"json": {**entries, "spaces": spaces}, "arrays": plain.arrays}
-
-
-def restore_env(env: gymnasium.Env, state: Mapping[str, Any]) -> None:
-    """Puts the captured state into an environment that was made in the same way."""
-    arrays = state["arrays"]
-    layers = list(_layers(env))
-    entries = state["json"]["layers"]
-    if len(layers) != len(entries):
-        raise InputError(
-            f"env: its state was captured with {len(entries) - 1} wrappers, now it has "
-            f"{len(layers) - 1}; make it as it was made then"
-        )
-    for layer, entry in zip(layers, entries, strict=True):
-        if "mujoco" in entry:
-            _restore_mujoco(layer, entry["mujoco"], arrays)
-        if "user" in entry:
-            layer.set_state(_decode(entry["user"], arrays))  # type: ignore[attr-defined]
-        # After set_state, which may draw random numbers.
-        for name, encoded in entry["attributes"].items():
-            vars(layer)[name] = _decode(encoded, arrays, vars(layer).get(name))
-        if isinstance(layer, PassiveEnvChecker):
-            # It compares the first steps with what reset returned, which is not there any more.
-            layer.checked_reset = layer.checked_step = layer.checked_data_reuse = True
-    for space, encoded in zip(_spaces(env), state["json"]["spaces"], strict=True):
-        space._np_random = _decode(encoded, arrays, space._np_random)
-
-
-def digest_model(env: gymnasium.Env) -> str | None:
-    """SHA-256 of the MuJoCo model; None without MuJoCo. Domain randomisation changes it."""
-    found = _simulation(env.unwrapped)
-    if found is None:
+        layers = [_capture_layer(layer, arrays) for layer in _layers(env)]
+    except _UnsupportedError:
         return None
-    mujoco, model, _ = found
-    buffer = np.empty(mujoco.mj_sizeModel(model), np.uint8)
-    mujoco.mj_saveModel(model, None, buffer)
-    return hashlib.sha256(buffer.tobytes()).hexdigest()
+    return {"json": {"layers": layers, "generators": capture_generators(env)}, "arrays": arrays}
+
+
+def restore_state(env: gymnasium.Env, state: EnvState) -> None:
+    """Put a captured state into an environment that was made in the same way and reset once."""
+    layers, stored_layers = list(_layers(env)), state["json"]["layers"]
+    if len(layers) != len(stored_layers):
+        raise InputError(
+            f"env: the stored state has {len(stored_layers) - 1} wrappers, the environment has "
+            f"{len(layers) - 1}; make the environment as it was made before"
+        )
+    for layer, stored in zip(layers, stored_layers, strict=True):
+        if "mujoco" in stored:
+            _restore_mujoco(layer, stored["mujoco"], state["arrays"])
+        if "elapsed_steps" in stored:
+            layer._elapsed_steps = stored["elapsed_steps"]  # type: ignore[attr-defined]
+        if "state" in stored:
+            layer.set_state(_decode(stored["state"], state["arrays"]))  # type: ignore[attr-defined]
+    # After set_state, which may draw random numbers.
+    restore_generators(env, state["json"]["generators"])
 
 
 def _layers(env: gymnasium.Env) -> Iterator[gymnasium.Env]:
-    """The wrappers from the outermost on, then the environment itself."""
+    """Yield the wrappers from the outermost on, then the environment itself."""
     while isinstance(env, gymnasium.Wrapper):
         yield env
         env = env.env
     yield env
 
 
-def _spaces(env: gymnasium.Env) -> tuple[gymnasium.Space, gymnasium.Space]:
-    """The spaces that may be sampled inside the environment; they have generators too."""
-    return env.unwrapped.observation_space, env.unwrapped.action_space
+def _capture_layer(layer: gymnasium.Env, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    if _has_state_methods(layer):
+        return {"state": _encode(layer.get_state(), arrays)}  # type: ignore[attr-defined]
+    # A subclass may add state of its own, so that only the very classes are known.
+    if type(layer) is TimeLimit:
+        return {"elapsed_steps": layer._elapsed_steps}
+    if type(layer) in _STATELESS_WRAPPERS:
+        return {}
+    if type(layer).__module__.startswith(_GYMNASIUM_MUJOCO):
+        return {"mujoco": _capture_mujoco(layer, arrays)}
+    raise _UnsupportedError
 
 
-def _capture_layer(
-    layer: gymnasium.Env, plain: "_Plain", model_digest: str | None
-) -> dict[str, Any]:
-    if _has_methods(layer):
-        state = layer.get_state()  # type: ignore[attr-defined]
-        return {
-            "user": plain.encode(state, "get_state"),
-            "attributes": _generators(layer, plain),
-        }
-    if any(getattr(kind, "__slots__", ()) for kind in type(layer).__mro__):
-        raise _NotPlainError(f"{type(layer).__name__} keeps its state in __slots__")
-    found = _simulation(layer)
-    fixed = _FIXED_NAMES | ({"model", "data"} if found else set())
-    entry: dict[str, Any] = {
-        "attributes": {
-            name: plain.encode(value, name)
-            for name, value in vars(layer).items()
-            if name not in fixed and not isinstance(value, _FIXED_TYPES)
-        }
-    }
-    if found:
-        if digest_model(layer) != model_digest:
-            raise _NotPlainError("its MuJoCo model changes during the run")
-        entry["mujoco"] = _capture_mujoco(layer, plain)
-    return entry
+def _has_state_methods(layer: gymnasium.Env) -> bool:
+    """Return whether a layer has get_state() and set_state(state).
 
-
-def _generators(layer: gymnasium.Env, plain: "_Plain") -> dict[str, Any]:
-    return {
-        name: plain.encode(value, name)
-        for name, value in vars(layer).items()
-        if isinstance(value, np.random.Generator)
-    }
-
-
-def _has_methods(layer: gymnasium.Env) -> bool:
-    """Whether the layer has get_state() and set_state(state).
-
-    MuJoCo environments have a set_state of another kind, with two arguments.
+    The set_state of MuJoCo's environments is another method, with two arguments.
     """
-    wanted: dict[str, tuple[object, ...]] = {"get_state": (), "set_state": (None,)}
-    for name, arguments in wanted.items():
+    arguments: dict[str, tuple[object, ...]] = {"get_state": (), "set_state": (None,)}
+    for name, values in arguments.items():
         method = getattr(layer, name, None)
         if not callable(method):
             return False
         try:
-            inspect.signature(method).bind(*arguments)
+            inspect.signature(method).bind(*values)
         except (TypeError, ValueError):
             return False
     return True
@@ -183,7 +125,7 @@ def _has_methods(layer: gymnasium.Env) -> bool:
 
 
 def _simulation(layer: gymnasium.Env) -> tuple[ModuleType, Any, Any] | None:
-    """The module, model and data of an environment that runs MuJoCo."""
+    """Return MuJoCo's module, model and data; None for an environment without MuJoCo."""
     mujoco = sys.modules.get("mujoco")
     model, data = vars(layer).get("model"), vars(layer).get("data")
     if mujoco is None or not isinstance(model, mujoco.MjModel):
@@ -191,119 +133,155 @@ def _simulation(layer: gymnasium.Env) -> tuple[ModuleType, Any, Any] | None:
     return (mujoco, model, data) if isinstance(data, mujoco.MjData) else None
 
 
-def _capture_mujoco(layer: gymnasium.Env, plain: "_Plain") -> dict[str, Any]:
-    """The integration state, and all arrays of fixed size.
+def _capture_mujoco(layer: gymnasium.Env, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Return the integration state and all arrays of fixed size.
 
-    The integration state is what the simulation needs. Environments also read what MuJoCo derived
-    from it during the last step (Ant xpos and Humanoid xipos, for the distance moved), and
-    deriving it anew from the state is not the same: MuJoCo's derived arrays lag one substep.
+    The simulation needs the integration state only. Environments also read arrays that MuJoCo
+    derived from it during the last step (Ant xpos and Humanoid xipos, for the distance moved).
+    Deriving them again gives other numbers: MuJoCo's derived arrays lag one substep behind.
     """
-    found = _simulation(layer)
-    assert found is not None
-    mujoco, model, data = found
+    simulation = _simulation(layer)
+    if simulation is None:
+        raise _UnsupportedError
+    mujoco, model, data = simulation
     flags = mujoco.mjtState.mjSTATE_INTEGRATION
     state = np.empty(mujoco.mj_stateSize(model, flags))
     mujoco.mj_getState(model, data, state, flags)
-    derived = {}
-    for name, sized in _arrays(mujoco.MjData(model)):
+    arrays["mujoco.state"] = state
+    for name, empty in _mujoco_arrays(mujoco.MjData(model)):
         array = getattr(data, name)
-        if array.size and array.shape == sized.shape:  # contacts and constraints vary in number
-            derived[name] = plain.keep(array, name)
-    return {
-        "version": mujoco.__version__,
-        "state": plain.keep(state, "integration_state"),
-        "derived": derived,
-    }
+        if array.size and array.shape == empty.shape:  # contacts and constraints vary in number
+            arrays[f"mujoco.derived.{name}"] = np.array(array)
+    return {"version": mujoco.__version__}
 
 
 def _restore_mujoco(
-    layer: gymnasium.Env, entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    layer: gymnasium.Env, stored: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
 ) -> None:
-    found = _simulation(layer)
-    if found is None:
-        raise InputError("env: its state was captured from MuJoCo, which it does not use now")
-    mujoco, model, data = found
-    if mujoco.__version__ != entry["version"]:
+    simulation = _simulation(layer)
+    if simulation is None:
+        raise InputError("env: the stored state is MuJoCo's, the environment does not use MuJoCo")
+    mujoco, model, data = simulation
+    if mujoco.__version__ != stored["version"]:
         raise InputError(
-            f"mujoco: the environment's state is of version {entry['version']}, installed is "
-            f"{mujoco.__version__}; install mujoco=={entry['version']} to continue"
+            f"mujoco: the environment's state is of version {stored['version']}, installed is "
+            f"{mujoco.__version__}; install mujoco=={stored['version']} to continue"
         )
     flags = mujoco.mjtState.mjSTATE_INTEGRATION
-    state = arrays[entry["state"]]
-    if state.shape != (mujoco.mj_stateSize(model, flags),):
+    if arrays["mujoco.state"].shape != (mujoco.mj_stateSize(model, flags),):
         raise InputError(
-            "env: its state was captured from another MuJoCo model; make it as it was made then"
+            "env: the stored state is of another MuJoCo model; make the environment as it was "
+            "made before"
         )
-    mujoco.mj_setState(model, data, state, flags)
-    for name, key in entry["derived"].items():
-        getattr(data, name)[...] = arrays[key]
+    mujoco.mj_setState(model, data, arrays["mujoco.state"], flags)
+    for name, _ in _mujoco_arrays(data):
+        if (key := f"mujoco.derived.{name}") in arrays:
+            getattr(data, name)[...] = arrays[key]
 
 
-def _arrays(data: Any) -> Iterator[tuple[str, np.ndarray]]:
+def _mujoco_arrays(data: Any) -> Iterator[tuple[str, np.ndarray]]:
     for name in dir(data):
-        if not name.startswith("_") and name != "plugin_data":  # those are addresses
+        if not name.startswith("_") and name != "plugin_data":  # plugin_data holds addresses
             value = getattr(data, name)
             if isinstance(value, np.ndarray):
                 yield name, value
 
 
-# --- plain data -----------------------------------------------------------------------------
+# --- random generators ----------------------------------------------------------------------
 
 
-class _Plain:
-    """Encodes plain data as JSON; arrays are kept beside it, under unique names."""
-
-    def __init__(self) -> None:
-        self.arrays: dict[str, np.ndarray] = {}
-        self._seen: list[Any] = []
-
-    def keep(self, array: np.ndarray, label: str) -> str:
-        """Keeps a copy; returns its name."""
-        key = f"{len(self.arrays)}.{label}"
-        self.arrays[key] = np.array(array)
-        return key
-
-    def encode(self, value: Any, label: str) -> Any:
-        """JSON for `_decode`; raises _NotPlainError, naming the attribute `label`."""
-        kind = type(value)
-        if value is None or kind in (bool, int, str) or (kind is float and math.isfinite(value)):
-            return value
-        if kind is float:
-            return {"float": repr(value)}
-        if isinstance(value, np.generic) and value.dtype.kind in "biufc":
-            return {"scalar": self.keep(np.asarray(value), label)}
-        if kind is np.ndarray and value.dtype.kind in "biufc":
-            self._note(value, label)
-            return {"array": self.keep(value, label)}
-        if isinstance(value, np.random.Generator):
-            return {"generator": self.encode(dict(value.bit_generator.state), label)}
-        if kind in (list, tuple):
-            self._note(value, label)
-            return {kind.__name__: [self.encode(item, label) for item in value]}
-        if kind is dict and all(type(key) is str for key in value):
-            self._note(value, label)
-            return {"dict": {key: self.encode(item, label) for key, item in value.items()}}
-        raise _NotPlainError(f"its attribute {label!r} is a {kind.__module__}.{kind.__qualname__}")
-
-    def _note(self, value: Any, label: str) -> None:
-        """Refuses what two attributes share: restored, each would have a copy of its own."""
-        if isinstance(value, np.ndarray):
-            owner = value
-            while isinstance(owner.base, np.ndarray):
-                owner = owner.base
-            shared = owner.base is not None or any(
-                isinstance(other, np.ndarray) and np.may_share_memory(value, other)
-                for other in self._seen
-            )
-        else:
-            shared = not isinstance(value, tuple) and any(value is other for other in self._seen)
-        if shared:
-            raise _NotPlainError(f"its attribute {label!r} shares memory with something else")
-        self._seen.append(value)
+def capture_generators(env: gymnasium.Env) -> dict[str, Any]:
+    """Return the states of NumPy's random generators in all layers and spaces, as JSON values."""
+    layers = [
+        {name: _generator_state(generator) for name, generator in _layer_generators(layer).items()}
+        for layer in _layers(env)
+    ]
+    return {"layers": layers, "spaces": [_generator_state(s._np_random) for s in _spaces(env)]}
 
 
-def _decode(encoded: Any, arrays: Mapping[str, np.ndarray], present: Any = None) -> Any:
-    """What was encoded; a generator that is `present` is set, not replaced."""
+def restore_generators(env: gymnasium.Env, stored: Mapping[str, Any]) -> None:
+    """Set the random generators of all layers and spaces to captured states."""
+    for layer, states in zip(_layers(env), stored["layers"], strict=True):
+        for name, state in states.items():
+            vars(layer)[name] = _make_generator(state, vars(layer).get(name))
+    for space, state in zip(_spaces(env), stored["spaces"], strict=True):
+        space._np_random = _make_generator(state, space._np_random)
+
+
+def _layer_generators(layer: gymnasium.Env) -> dict[str, np.random.Generator]:
+    return {name: value for name, value in vars(layer).items() if _is_known_generator(value)}
+
+
+def _all_generators(env: gymnasium.Env) -> list[np.random.Generator]:
+    in_layers = [g for layer in _layers(env) for g in _layer_generators(layer).values()]
+    in_spaces = [space._np_random for space in _spaces(env)]
+    return in_layers + [g for g in in_spaces if g is not None and _is_known_generator(g)]
+
+
+def _spaces(env: gymnasium.Env) -> tuple[gymnasium.Space, gymnasium.Space]:
+    """Return the spaces that the environment itself may sample from."""
+    return env.unwrapped.observation_space, env.unwrapped.action_space
+
+
+def _is_known_generator(value: Any) -> bool:
+    return isinstance(value, np.random.Generator) and (
+        type(value.bit_generator).__name__ in _BIT_GENERATORS
+    )
+
+
+def _generator_state(generator: Any) -> Any:
+    """Return the state of a generator as JSON values; None for anything else."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: plain(item) for key, item in value.items()}
+        return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+    return plain(generator.bit_generator.state) if _is_known_generator(generator) else None
+
+
+def _make_generator(state: Any, present: Any = None) -> Any:
+    """Return a generator in a state: the present one, if it is of that kind, or a new one.
+
+    Other attributes may refer to the present one.
+    """
+    if state is None:
+        return present
+    kind = state["bit_generator"]
+    if kind not in _BIT_GENERATORS:
+        raise InputError(f"env: unknown random generator {kind!r}; one of {_BIT_GENERATORS}")
+    same_kind = isinstance(present, np.random.Generator) and (
+        type(present.bit_generator).__name__ == kind
+    )
+    generator = present if same_kind else np.random.Generator(getattr(np.random, kind)())
+    generator.bit_generator.state = state
+    return generator
+
+
+# --- values of get_state --------------------------------------------------------------------
+
+
+def _encode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Return a value in JSON's terms and add its arrays to `arrays`; `_decode` is the inverse."""
+    kind = type(value)
+    if value is None or kind in (bool, int, str) or (kind is float and math.isfinite(value)):
+        return value
+    if kind is float:
+        return {"float": repr(value)}
+    if (kind is np.ndarray or isinstance(value, np.generic)) and value.dtype.kind in "biufc":
+        name = f"value.{len(arrays)}"
+        arrays[name] = np.array(value)
+        return {"array" if kind is np.ndarray else "scalar": name}
+    if _is_known_generator(value):
+        return {"generator": _generator_state(value)}
+    if kind in (list, tuple):
+        return {kind.__name__: [_encode(item, arrays) for item in value]}
+    if kind is dict and all(type(key) is str for key in value):
+        return {"dict": {key: _encode(item, arrays) for key, item in value.items()}}
+    raise _UnsupportedError
+
+
+def _decode(encoded: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     if not isinstance(encoded, dict):
         return encoded
     ((kind, content),) = encoded.items()
@@ -311,18 +289,69 @@ def _decode(encoded: Any, arrays: Mapping[str, np.ndarray], present: Any = None)
         return float(content)
     if kind in ("array", "scalar"):
         return np.array(arrays[content]) if kind == "array" else arrays[content][()]
-    if kind in ("list", "tuple"):
-        items = [_decode(item, arrays) for item in content]
-        return items if kind == "list" else tuple(items)
+    if kind == "generator":
+        return _make_generator(content)
     if kind == "dict":
         return {key: _decode(item, arrays) for key, item in content.items()}
-    state = _decode(content, arrays)
-    name = state["bit_generator"]
-    if name not in _BIT_GENERATORS:
-        raise InputError(f"env: unknown random generator {name!r}; one of {_BIT_GENERATORS}")
-    same = isinstance(present, np.random.Generator) and (
-        type(present.bit_generator).__name__ == name
-    )
-    generator = present if same else np.random.Generator(getattr(np.random, name)())
-    generator.bit_generator.state = state
-    return generator
+    items = [_decode(item, arrays) for item in content]
+    return items if kind == "list" else tuple(items)
+
+
+# --- repetition of an episode ---------------------------------------------------------------
+
+
+class EpisodeRecord:
+    """The beginning of the running episode, its actions, and a digest of what was observed."""
+
+    def __init__(self, env: gymnasium.Env, seed: int | None) -> None:
+        """Record the generators of an environment that is about to be reset with a seed."""
+        self.seed = seed
+        self.generators = capture_generators(env)
+        self._before = [(one, _generator_state(one)) for one in _all_generators(env)]
+        self._actions = bytearray()
+        self._observed = hashlib.sha256()
+
+    def begin(self, obs: Float32[np.ndarray, " D"]) -> None:
+        """Record the first observation."""
+        self._observed.update(obs.tobytes())
+
+    def add(
+        self, action: Float32[np.ndarray, " A"], obs: Float32[np.ndarray, " D"], reward: float
+    ) -> None:
+        """Record one step: an action, and the observation and reward after it."""
+        self._actions += np.asarray(action, np.float32).tobytes()
+        self._observed.update(obs.tobytes() + struct.pack("<d", reward))
+
+    def digest(self) -> str:
+        """Return the SHA-256 of all observations and rewards in their order."""
+        return self._observed.hexdigest()
+
+    def used_generators(self, env: gymnasium.Env) -> bool:
+        """Return whether a known generator drew numbers in this episode, which has a seed."""
+        fresh = _generator_state(np.random.default_rng(self.seed))
+        before = {id(generator): state for generator, state in self._before}
+        # Gymnasium's reset with a seed replaces np_random by a fresh generator.
+        return any(
+            _generator_state(generator) != before.get(id(generator), fresh)
+            for generator in _all_generators(env)
+        )
+
+    def capture(self) -> EnvState:
+        """Return what a repetition needs, and the digest that it must lead to."""
+        actions = np.frombuffer(bytes(self._actions), np.float32).copy()
+        episode = {"seed": self.seed, "digest": self.digest(), "generators": self.generators}
+        return {"json": {"episode": episode}, "arrays": {"actions": actions}}
+
+
+def episode_seed(seed: int, number: int) -> int:
+    """Return the seed of a training episode by its number after an episode with `seed`."""
+    return _derived_seed(seed, number, _EPISODE)
+
+
+def restart_seed(seed: int, step: int) -> int:
+    """Return the seed of an episode that begins at a step because the old one was abandoned."""
+    return _derived_seed(seed, step, _RESTART)
+
+
+def _derived_seed(*words: int) -> int:
+    return int(np.random.SeedSequence(words).generate_state(1)[0])

@@ -1,8 +1,7 @@
-"""One Gymnasium environment on the host, as the trainer sees it.
+"""One Gymnasium environment on the host, as the trainer uses it.
 
-Vectors in and out (see `narl.deep.spaces`), every fault named in one line, and a state that can be
-captured in mid-episode and restored in another process: as it is (see `narl.deep.env_state`), or
-where an environment hides it by repeating the episode (see `narl.deep.episode_replay`).
+Observations and actions are vectors (see `narl.deep.spaces`), every fault is named in one line, and
+an episode can be continued in another process (see `narl.deep.env_state`).
 """
 
 from collections.abc import Mapping
@@ -14,21 +13,27 @@ from gymnasium.spaces import Box
 from gymnasium.wrappers import TimeLimit
 from jaxtyping import Float32
 
-from narl.deep.env_state import capture_env, capture_generators, digest_model, restore_env
-from narl.deep.episode_replay import Episode, captured_actions, cut_seed, episode_seed
-from narl.deep.faults import EnvironmentFault, Named, first_line
-from narl.deep.make_environment import MakeEnv, make_env
+from narl.deep.env_state import (
+    EnvState,
+    EpisodeRecord,
+    capture_state,
+    episode_seed,
+    restart_seed,
+    restore_generators,
+    restore_state,
+)
+from narl.deep.make_environment import EnvSource, UserEnvironment, make_env
 from narl.deep.rendering import prepare_rendering
-from narl.deep.spaces import Scaling, check_spaces, env_name, make_spaces
+from narl.deep.spaces import FirstEntries, Scaling, check_spaces, env_name, make_spaces
 from narl.deep.spaces import flatten_obs as _flatten_obs
 from narl.deep.spaces import unflatten_action as _unflatten_action
-from narl.errors import InputError
+from narl.errors import EnvironmentFault, InputError, first_line
 
 _LARGEST = float(np.finfo(np.float32).max)
 
 
 class Step(NamedTuple):
-    """What one action led to."""
+    """The outcome of one action."""
 
     obs: Float32[np.ndarray, " D"]
     reward: float
@@ -37,69 +42,87 @@ class Step(NamedTuple):
 
 
 class HostEnv:
-    """One environment for one seed; made by `open_env`."""
+    """One environment for one seed, stepped on the host; made by `open_env`."""
 
     def __init__(
-        self, env: gymnasium.Env, seed: int, scaling: Scaling, *, role: str = "training"
+        self,
+        env: gymnasium.Env,
+        seed: int,
+        scaling: Scaling,
+        *,
+        role: str = "training",
+        owned: bool = True,
     ) -> None:
         self.env = env
         self.name = env_name(env)
         self.seed = seed
-        self.role, self.label = role, f"{self.name} (seed {seed}, {role})"
-        """Which it is among those of a training, for the lines of its faults."""
+        self.role = role
+        """Purpose in a training: "training" or "evaluation"."""
+        self.owned = owned
+        """Whether `close` closes the environment; False for an instance that the user made."""
+        self.label = f"{self.name} (seed {seed}, {role})"
+        """Name in the messages of faults."""
         self.spaces = make_spaces(env, scaling)
         self.time_limit = _time_limit(env)
         self.num_steps = 0
-        self._seeds: dict[str, Any] = {"last": None, "since": 0, "each": False}
-        """The last seed that was given, episodes since then, whether each is seeded."""
-        self._episode: Episode | None = None
-        self._model_digest = digest_model(env)
+        self._last_seed: int | None = None
+        """Last seed that was not derived from another one; None before the first episode."""
+        self._num_later = 0
+        """Number of episodes since the one with the last seed."""
+        self._seeds_each: bool | None = None
+        """Whether later episodes have derived seeds; None while no later episode has begun."""
+        self._episode: EpisodeRecord | None = None
         assert isinstance(env.action_space, Box)
         self._action_space = env.action_space
         self._obs_shape = env.observation_space.shape
         for space in (env.unwrapped.observation_space, env.unwrapped.action_space):
-            space.seed(seed)  # some environments sample them
+            space.seed(seed)  # some environments sample from their spaces
 
     def reset(self, seed: int | None = None) -> Float32[np.ndarray, " D"]:
-        """Begins an episode; the first one with the environment's seed, unless another is given.
-
-        Where the state cannot be captured after the first one, every later episode has a seed of
-        its own, so that it can be repeated.
-        """
-        seeds, first = self._seeds, self._seeds["last"] is None
-        if first and seed is None:
+        """Begin an episode; the first one with the environment's seed, unless a seed is given."""
+        if seed is None and self._last_seed is None:
             seed = self.seed
-        if seed is None:
-            seeds["since"] += 1
-            if seeds["each"]:
-                seed = episode_seed(seeds["last"], seeds["since"])
-        else:
-            seeds |= {"last": int(seed), "since": 0}
-        obs = self._begin(seed)
-        if first:
-            seeds["each"] = not self.capturable
-        return obs
+        if seed is not None:
+            self._last_seed, self._num_later = int(seed), 0
+            return self._begin(seed)
+        assert self._last_seed is not None
+        self._num_later += 1
+        if self._seeds_each is None:
+            self._seeds_each = self._needs_seeds()
+        return self._begin(
+            episode_seed(self._last_seed, self._num_later) if self._seeds_each else None
+        )
 
-    def cut(self, step: int) -> Float32[np.ndarray, " D"]:
-        """Leaves the episode; the next one depends on the environment's seed and the step only."""
-        return self.reset(seed=cut_seed(self.seed, step))
+    def abandon_episode(self, step: int) -> Float32[np.ndarray, " D"]:
+        """Begin an episode that depends on the environment's seed and the step only."""
+        return self.reset(seed=restart_seed(self.seed, step))
+
+    def _needs_seeds(self) -> bool:
+        """Return whether an episode can be repeated only if it has a seed.
+
+        This is so where the state cannot be captured and no known random generator was used in the
+        first episode: the environment may draw from a hidden generator that the seed renews.
+        """
+        episode = self._episode
+        if episode is None or episode.seed is None or self._capture_state() is not None:
+            return False
+        return not episode.used_generators(self.env)
 
     def _begin(self, seed: int | None) -> Float32[np.ndarray, " D"]:
-        # Evaluations are never continued: nothing of them has to be repeated.
-        recorded = self.role == "training"
-        episode = Episode(seed, capture_generators(self.env)) if recorded else None
-        with self._named("reset"):
+        # Evaluations are never continued, so that they need no record.
+        episode = EpisodeRecord(self.env, seed) if self.role == "training" else None
+        with self._naming_faults("reset"):
             result = self.env.reset(seed=seed)
             if not (isinstance(result, tuple) and len(result) == 2):
                 self._fault("reset", "reset() did not return (observation, info)")
-            obs = self._vector(result[0], "reset")
+            obs = self._check_obs(result[0], "reset")
         if episode is not None:
             episode.begin(obs)
         self._episode = episode
         return obs
 
     def step(self, action: Float32[np.ndarray, " A"]) -> Step:
-        """Takes an action in [−1, 1]^A."""
+        """Take an action in [−1, 1]^A."""
         self.num_steps += 1
         return self._take(action, f"step {self.num_steps}")
 
@@ -107,9 +130,9 @@ class HostEnv:
         if not np.isfinite(action).all():
             index = int(np.flatnonzero(~np.isfinite(action))[0])
             self._fault(when, f"the policy's action[{index}] is {action[index]}")
-        native = _unflatten_action(self.spaces, self._action_space, action)
-        with self._named(when):
-            result = self.env.step(native)
+        native_action = _unflatten_action(self.spaces, self._action_space, action)
+        with self._naming_faults(when):
+            result = self.env.step(native_action)
             if not (isinstance(result, tuple) and len(result) == 5):
                 self._fault(
                     when,
@@ -117,93 +140,91 @@ class HostEnv:
                 )
             obs, reward, terminated, truncated, _ = result
             step = Step(
-                self._vector(obs, when),
-                self._number(reward, when),
-                self._flag(terminated, "terminated", when),
-                self._flag(truncated, "truncated", when),
+                self._check_obs(obs, when),
+                self._check_reward(reward, when),
+                self._check_flag(terminated, "terminated", when),
+                self._check_flag(truncated, "truncated", when),
             )
         if self._episode is not None:
             self._episode.add(action, step.obs, step.reward)
         return step
 
     def render(self) -> np.ndarray:
-        """A picture [height, width, 3] of uint8; needs render_mode="rgb_array"."""
-        with self._named("render"):
-            frame = self.env.render()
-        if not (isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.dtype == np.uint8):
-            self._fault("render", f"render() gave {type(frame).__name__}, not a picture")
-        return frame
+        """Return a picture [height, width, 3] of uint8; needs render_mode="rgb_array"."""
+        with self._naming_faults("render"):
+            picture = self.env.render()
+        if not (
+            isinstance(picture, np.ndarray) and picture.ndim == 3 and picture.dtype == np.uint8
+        ):
+            self._fault("render", f"render() gave {type(picture).__name__}, not a picture")
+        return picture
 
     def close(self) -> None:
-        """Closes the environment."""
-        self.env.close()
+        """Close the environment, unless it belongs to the user."""
+        if self.owned:
+            self.env.close()
 
-    @property
-    def capture_problem(self) -> str | None:
-        """Why the state cannot be captured in mid-episode, in one line; None if it can."""
-        with self._named("capture"):
-            problem = capture_env(self.env, self._model_digest)["json"]["problem"]
-        return None if problem is None else f"{self.name}: {problem}"
-
-    @property
-    def capturable(self) -> bool:
-        """Whether the state itself is captured; otherwise `restore` repeats the episode."""
-        return self.capture_problem is None
-
-    def capture(self) -> dict[str, Any]:
-        """The state as {"json": …, "arrays": {name: array}}; both can be stored without pickle."""
-        with self._named("capture"):
-            state = capture_env(self.env, self._model_digest)
-        if state["json"]["problem"] is not None:
-            # None: it was captured itself when this episode was restored, and has closed up since.
-            episode = None if self._episode is None else self._episode.capture()
-            state["json"]["episode"] = None if episode is None else episode["json"]
-            state["arrays"] = {} if episode is None else episode["arrays"]
+    def capture(self) -> EnvState:
+        """Return what `restore` needs to continue the episode, in this process or another."""
+        state = self._capture_state()
+        if state is None:
+            # No record: the state was restored, and cannot be captured any more.
+            nothing: EnvState = {"json": {"episode": None}, "arrays": {}}
+            state = nothing if self._episode is None else self._episode.capture()
         state["json"] |= {
             "name": self.name,
             "num_steps": self.num_steps,
-            "seeds": dict(self._seeds),
+            "last_seed": self._last_seed,
+            "num_later": self._num_later,
+            "seeds_each": self._seeds_each,
         }
         return state
 
-    def restore(self, state: Mapping[str, Any]) -> bool:
-        """Takes over a captured state; the environment must have been made in the same way.
+    def _capture_state(self) -> EnvState | None:
+        with self._naming_faults("capture"):
+            return capture_state(self.env)
 
-        False: the episode was repeated and did not lead to what was seen then, as where the
-        environment is not a function of seed and actions; `cut` must follow.
+    def restore(self, state: EnvState) -> bool:
+        """Continue a captured episode; the environment must have been made in the same way.
+
+        False: the repetition of the episode gave other observations or rewards, because the
+        environment is not a function of its generators, seed and actions; call `abandon_episode`.
         """
-        captured = state["json"]
-        if captured["name"] != self.name:
-            raise InputError(f"env: the captured state is of {captured['name']}, not {self.name}")
-        continues = True
-        if captured["problem"] is None:
-            with self._named("restore"):
-                restore_env(self.env, state)
-            self._episode = None  # how it began is not known any more
+        stored = state["json"]
+        if stored["name"] != self.name:
+            raise InputError(f"env: the stored state is of {stored['name']}, not {self.name}")
+        if self._last_seed is None:
+            self.reset()  # makes generators and wrappers ready
+        if "layers" in stored:
+            with self._naming_faults("restore"):
+                restore_state(self.env, state)
+            self._episode = None  # the beginning of the episode is not known any more
+            continues = True
         else:
-            continues = captured["episode"] is not None and self._repeat(state)
-        self.num_steps = captured["num_steps"]
-        self._seeds = dict(captured["seeds"])
+            continues = stored["episode"] is not None and self._repeat(state)
+        self.num_steps = stored["num_steps"]
+        self._last_seed, self._num_later = stored["last_seed"], stored["num_later"]
+        self._seeds_each = stored["seeds_each"]
         return continues
 
-    def _repeat(self, state: Mapping[str, Any]) -> bool:
-        """Does again what was done in the captured episode; whether the same was seen."""
-        captured, arrays = state["json"]["episode"], state["arrays"]
-        with self._named("restore"):
-            restore_env(self.env, {"json": captured["generators"], "arrays": arrays})
+    def _repeat(self, state: EnvState) -> bool:
+        """Repeat the actions of a captured episode; return whether the outcomes are the same."""
+        stored = state["json"]["episode"]
+        with self._naming_faults("restore"):
+            restore_generators(self.env, stored["generators"])
+        actions = state["arrays"]["actions"].reshape(-1, self.spaces.action_dim)
         try:
-            self._begin(captured["seed"])
-            for i, action in enumerate(captured_actions(arrays, self.spaces.action_dim)):
-                step = self._take(action, f"repeated step {i + 1}")
+            self._begin(stored["seed"])
+            for number, action in enumerate(actions, start=1):
+                step = self._take(action, f"repeated step {number}")
                 if step.terminated or step.truncated:
                     return False
-        except EnvironmentFault:  # it went well the first time; a new episode may
+        except EnvironmentFault:  # there was none the first time; a new episode may go well
             return False
-        assert self._episode is not None
-        return self._episode.seen == captured["seen"]
+        return self._episode is not None and self._episode.digest() == stored["digest"]
 
-    def _vector(self, obs: Any, when: str) -> Float32[np.ndarray, " D"]:
-        """The observation for the networks, if it has the right shape and is finite."""
+    def _check_obs(self, obs: Any, when: str) -> Float32[np.ndarray, " D"]:
+        """Return an observation for the networks; its shape must be right and all finite."""
         raw = np.asarray(obs)
         if raw.dtype.kind not in "biuf":
             kind = f"{type(obs).__name__} of {raw.dtype}"
@@ -217,8 +238,8 @@ class HostEnv:
             self._fault(when, f"observation[{index}] is {_amount(np.ravel(raw)[index])}")
         return vector
 
-    def _number(self, reward: Any, when: str) -> float:
-        """The reward as a float, if it is one finite number."""
+    def _check_reward(self, reward: Any, when: str) -> float:
+        """Return a reward as a float; it must be one finite number."""
         if isinstance(reward, np.ndarray) and reward.size == 1:
             reward = reward.item()
         try:  # Python would read a number from a text
@@ -231,8 +252,8 @@ class HostEnv:
             self._fault(when, f"reward is {_amount(value)}")
         return value
 
-    def _flag(self, value: Any, name: str, when: str) -> bool:
-        """Whether it is so, if that is a boolean, or 0 or 1."""
+    def _check_flag(self, value: Any, name: str, when: str) -> bool:
+        """Return a flag as a boolean; it must be one, or 0 or 1."""
         if value is True or value is False:
             return value
         try:
@@ -243,40 +264,37 @@ class HostEnv:
             self._fault(when, f"{name} is {first_line(repr(value))}, not a boolean")
         return bool(array.item())
 
-    def _named(self, when: str) -> Named:
-        return Named(self.label, when)
+    def _naming_faults(self, when: str) -> "_FaultNaming":
+        return _FaultNaming(self.label, when)
 
     def _fault(self, when: str, cause: str) -> NoReturn:
         raise EnvironmentFault(f"{self.label}: {when}: {cause}")
 
 
-class FirstEntries(gymnasium.ObservationWrapper):
-    """Keeps the first entries of a vector of observations (MBPO's truncated Humanoid)."""
+class _FaultNaming:
+    """A context in which every error of the environment becomes an EnvironmentFault.
 
-    def __init__(self, env: gymnasium.Env, num_entries: int) -> None:
-        super().__init__(env)
-        space = env.observation_space
-        if not (isinstance(space, Box) and len(space.shape) == 1):
-            raise InputError(
-                f"obs_keep: {env_name(env)} has {space} observations, not vectors; leave it out"
-            )
-        if not 1 <= num_entries <= space.shape[0]:
-            raise InputError(
-                f"obs_keep: {num_entries} is out of range; {env_name(env)} has "
-                f"{space.shape[0]} entries"
-            )
-        self.num_entries = num_entries
-        self.observation_space = Box(
-            space.low[:num_entries], space.high[:num_entries], dtype=space.dtype.type
-        )
+    A class, since a generator would cost a step of a small environment a tenth of its time.
+    """
 
-    def observation(self, observation: np.ndarray) -> np.ndarray:
-        """The first entries of one observation."""
-        return observation[: self.num_entries]
+    __slots__ = ("label", "when")
+
+    def __init__(self, label: str, when: str) -> None:
+        self.label, self.when = label, when
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, Exception) and not isinstance(error, EnvironmentFault | InputError):
+            text = first_line(str(error))
+            raise EnvironmentFault(
+                f"{self.label}: {self.when}: {type(error).__name__}{': ' if text else ''}{text}"
+            ) from error
 
 
 def open_env(
-    env: str | MakeEnv,
+    source: EnvSource,
     seed: int,
     env_kwargs: Mapping[str, Any] | None = None,
     render_mode: str | None = None,
@@ -285,27 +303,29 @@ def open_env(
     obs_keep: int | None = None,
     role: str = "training",
 ) -> HostEnv:
-    """Makes an environment from Gymnasium's id, or from a function that returns a new one.
+    """Return a new environment, or the user's own instance in the role "training".
 
-    ``role`` says whose it is ("training", "evaluation"); lines about its faults name it.
+    ``role`` ("training", "evaluation") is named in the messages of faults.
     """
     kwargs = dict(env_kwargs or {})
     if render_mode is not None:
         prepare_rendering()
         kwargs["render_mode"] = render_mode
-    made = make_env(env, kwargs)
+    env = make_env(source, kwargs, role)
+    owned = not (isinstance(source, UserEnvironment) and env is source.instance)
     try:
         if obs_keep is not None:
-            made = FirstEntries(made, obs_keep)
-        check_spaces(made)
-        return HostEnv(made, seed, scaling, role=role)
+            env = FirstEntries(env, obs_keep)
+        check_spaces(env)
+        return HostEnv(env, seed, scaling, role=role, owned=owned)
     except Exception:
-        made.close()
+        if owned:
+            env.close()
         raise
 
 
 def _time_limit(env: gymnasium.Env) -> int | None:
-    """Steps after which an episode is truncated; None: the environment itself decides."""
+    """Return the steps after which an episode is truncated; None: the environment decides."""
     layer = env
     while isinstance(layer, gymnasium.Wrapper):
         if isinstance(layer, TimeLimit):
@@ -315,5 +335,5 @@ def _time_limit(env: gymnasium.Env) -> int | None:
 
 
 def _amount(value: Any) -> str:
-    """A number that is not usable, and why if that is not plain to see."""
+    """Return an unusable number as text, with the reason where the number does not show it."""
     return str(value) if not np.isfinite(value) else f"{value}, which float32 cannot hold"

@@ -1,4 +1,4 @@
-"""Deterministic episodes of the policy, on the host.
+"""Evaluation of policies: deterministic episodes on the host, and which seeds solved the task.
 
 The actor is a small network: NumPy answers in a twentieth of the time that a call to an
 accelerator takes, and an evaluation is a thousand answers.
@@ -6,17 +6,29 @@ accelerator takes, and an evaluation is a thousand answers.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
-from narl.deep.environment import HostEnv
+from narl.compilation import num_cores
+from narl.deep.config import Config
+from narl.deep.counters import Counters
+from narl.deep.environment import HostEnv, Step
 from narl.deep.networks import Network
+
+NUM_CONFIRMING = 10
+"""Episodes whose mean confirms that a task is solved."""
+SPARE_CORES = 4
+"""Cores from which on threads share an evaluation: with fewer, learning needs them."""
 
 
 class Evaluation(NamedTuple):
-    """What the episodes gave."""
+    """Returns and lengths of deterministic episodes."""
 
     returns: list[float]
     lengths: list[int]
@@ -25,7 +37,7 @@ class Evaluation(NamedTuple):
 
 
 def numpy_mode(actor: Network, obs: Float[np.ndarray, " D"]) -> Float[np.ndarray, " A"]:
-    """tanh(mean), as `nets.mode_action` gives it."""
+    """Return tanh(mean), as `networks.mode_action` does."""
     x = obs
     for layer in actor[:-1]:
         x = np.maximum(x @ layer.w + layer.b, 0.0)
@@ -33,43 +45,116 @@ def numpy_mode(actor: Network, obs: Float[np.ndarray, " D"]) -> Float[np.ndarray
     return np.tanh(mean[: mean.shape[0] // 2])
 
 
+def play_episode(actor: Network, env: HostEnv, seed: int, horizon: int) -> Iterator[Step]:
+    """Yield the steps of one deterministic episode of at most ``horizon`` steps."""
+    obs = env.reset(seed=seed)
+    for _ in range(horizon):
+        step = env.step(numpy_mode(actor, obs))
+        yield step
+        if step.terminated or step.truncated:
+            return
+        obs = step.obs
+
+
 def evaluate(
-    actor: Network,
-    env: HostEnv,
-    num_episodes: int,
-    seed: int,
-    horizon: int,
-    frames: list[Any] | None = None,
+    actor: Network, env: HostEnv, num_episodes: int, seed: int, horizon: int
 ) -> Evaluation:
-    """``num_episodes`` episodes of at most ``horizon`` steps; with ``frames``, pictures of them."""
-    returns, lengths, truncated = [], [], []
-    for of_episode in _episode_seeds(seed, num_episodes):
-        obs = env.reset(seed=of_episode)
-        total, length, over, cut = 0.0, 0, False, False
-        while not over and length < horizon:
-            if frames is not None:
-                frames.append(env.render())
-            step = env.step(numpy_mode(actor, obs))
-            obs, over = step.obs, step.terminated or step.truncated
-            cut = step.truncated and not step.terminated
+    """Play ``num_episodes`` deterministic episodes and return what they gave."""
+    evaluation = Evaluation([], [], [])
+    for episode_seed in _episode_seeds(seed, num_episodes):
+        total, length, truncated = 0.0, 0, False
+        for step in play_episode(actor, env, episode_seed, horizon):
             total, length = total + step.reward, length + 1
-        returns.append(total)
-        lengths.append(length)
-        truncated.append(cut)
-    return Evaluation(returns, lengths, truncated)
+            truncated = step.truncated and not step.terminated
+        evaluation.returns.append(total)
+        evaluation.lengths.append(length)
+        evaluation.truncated.append(truncated)
+    return evaluation
 
 
 def first_observations(env: HostEnv, num_episodes: int, seed: int) -> Float[np.ndarray, "B D"]:
-    """Where the episodes of `evaluate` begin."""
-    return np.stack([env.reset(seed=one) for one in _episode_seeds(seed, num_episodes)])
+    """Return the observations with which the episodes of `evaluate` begin."""
+    return np.stack([env.reset(seed=each) for each in _episode_seeds(seed, num_episodes)])
 
 
 def _episode_seeds(seed: int, num_episodes: int) -> list[int]:
-    """One per episode: where it begins depends on no other."""
+    """Return one seed per episode: where an episode begins depends on no other episode."""
     later = (np.random.SeedSequence([seed, i]) for i in range(1, num_episodes))
     return [seed, *(int(words.generate_state(1)[0]) for words in later)]
 
 
 def evaluation_seed(seed: int, step: int) -> int:
-    """The seed of an evaluation: the same whenever the run comes to this step."""
+    """Return the seed of an evaluation: the same whenever the training comes to this step."""
     return int(np.random.SeedSequence([seed, step]).generate_state(1)[0])
+
+
+class Evaluator:
+    """Evaluates the replicas of a training, each in an environment of its own."""
+
+    def __init__(
+        self, config: Config, seeds: Sequence[int], envs: Sequence[HostEnv], horizon: int
+    ) -> None:
+        self._config, self._seeds, self._envs = config, seeds, envs
+        self._horizon = horizon
+
+    def starts(self, step: int) -> Float[np.ndarray, "N B D"]:
+        """Return the first observations of the evaluation at this step."""
+        num_episodes = self._config.eval_episodes
+        pairs = zip(self._envs, self._seeds, strict=True)
+        return np.stack(
+            [first_observations(env, num_episodes, evaluation_seed(s, step)) for env, s in pairs]
+        )
+
+    def evaluate(
+        self, actors: Any, counters: Counters, active: Sequence[int]
+    ) -> tuple[list[Evaluation], dict[str, Any]]:
+        """Evaluate the active replicas and count which of them have solved the task.
+
+        Return an evaluation per replica, empty ones for the others, and the figures that confirm
+        the solved ones.
+        """
+        num_episodes = self._config.eval_episodes
+        played = self._play(actors, num_episodes, active, counters.step)
+        empty = Evaluation([math.nan] * num_episodes, [0] * num_episodes, [False] * num_episodes)
+        evaluations = [played.get(i, empty) for i in range(len(self._seeds))]
+        target = self._config.solved_return
+        for i, evaluation in played.items():
+            solved = target is not None and float(np.mean(evaluation.returns)) >= target
+            if solved and counters.solved_step[i] is None:
+                counters.solved_step[i] = counters.step
+        return evaluations, self._confirm(actors, counters, active)
+
+    def _confirm(
+        self, actors: Any, counters: Counters, active: Sequence[int]
+    ) -> dict[str, list[float | None] | list[int | None]]:
+        """Play ten episodes with replicas that solved the task, until their mean confirms it.
+
+        One episode may have been lucky. The threshold is the environment's own, such as 950 for
+        InvertedPendulum, or the return that counts as solved where there is none.
+        """
+        solved, confirmed = counters.solved_step, counters.confirmed_step
+        unconfirmed = [i for i in active if solved[i] is not None and confirmed[i] is None]
+        spec = self._envs[0].env.spec
+        threshold = None if spec is None else spec.reward_threshold
+        threshold = self._config.solved_return if threshold is None else threshold
+        means: list[float | None] = [None] * len(self._seeds)
+        played = self._play(actors, NUM_CONFIRMING, unconfirmed, counters.step)
+        for i, evaluation in played.items():
+            mean = means[i] = float(np.mean(evaluation.returns))
+            if threshold is not None and mean >= threshold:
+                confirmed[i] = counters.step
+        return {"mean10": means, "confirmed_step": list(confirmed)}
+
+    def _play(
+        self, actors: Any, num_episodes: int, replicas: Collection[int], step: int
+    ) -> dict[int, Evaluation]:
+        def play(i: int) -> Evaluation:
+            actor = jax.tree.map(lambda x: x[i], actors)
+            seed = evaluation_seed(self._seeds[i], step)
+            return evaluate(actor, self._envs[i], num_episodes, seed, self._horizon)
+
+        # MuJoCo lets other threads run while it steps.
+        if len(replicas) < 2 or num_cores() < SPARE_CORES:
+            return {i: play(i) for i in replicas}
+        with ThreadPoolExecutor(min(len(replicas), num_cores())) as threads:
+            return dict(zip(replicas, threads.map(play, replicas), strict=True))

@@ -1,8 +1,8 @@
-"""Callbacks that show a training elsewhere: TensorBoard, Weights & Biases.
+"""Callbacks that log a training to TensorBoard or to Weights & Biases.
 
-Each is called with the line of every epoch (see docs/metrics.md) and writes every number in it:
-those of each seed under `name/seed0`, those of each member of its ensemble under
-`name/seed0/member2`, the seconds spent under `seconds/env` and so on.
+Each logger is called with the metrics of every epoch (see docs/metrics.md) and writes every number:
+those of a seed under `name/seed0`, those of a member of its ensemble under `name/seed0/member2`,
+the seconds spent under `seconds/env` and so on.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 
 from narl.errors import InputError
 
-AXIS = "step"
-"""The column over which the others are drawn."""
-OF_EPISODES = frozenset({"eval_returns"})
-"""Columns whose inner lists are not of members."""
+X_AXIS = "step"
+"""Column against which all other columns are plotted."""
+LISTS_OF_EPISODES = frozenset({"eval_returns"})
+"""Columns whose inner lists have one number per episode, not per ensemble member."""
 
 Write = Callable[[Mapping[str, float], int], None]
-"""(numbers by name, step)"""
+"""(numbers by name, step) → None"""
 
 
 class Logger:
-    """Called every epoch; to be closed at the end, or used in a `with`."""
+    """A callback that writes the numbers of an epoch; close it at the end, or use `with`."""
 
     def __init__(
         self, write: Write, close: Callable[[], None], seeds: Sequence[int] | None = None
@@ -34,7 +34,7 @@ class Logger:
         self._write, self.close, self._seeds = write, close, seeds
 
     def __call__(self, row: dict[str, Any]) -> None:
-        self._write(scalars(row, self._seeds), int(row[AXIS]))
+        self._write(scalars(row, self._seeds), int(row[X_AXIS]))
 
     def __enter__(self) -> Logger:
         return self
@@ -49,10 +49,10 @@ class Logger:
 
 
 def scalars(row: Mapping[str, Any], seeds: Sequence[int] | None = None) -> dict[str, float]:
-    """The numbers of an epoch by name; what is not known in it is left out."""
-    found: dict[str, float] = {}
+    """Return the numbers of an epoch by name, without those that are not known (None)."""
+    numbers: dict[str, float] = {}
     for name, column in row.items():
-        if name == AXIS:
+        if name == X_AXIS:
             continue
         if isinstance(column, Mapping):
             parts = {f"{name}/{part}": value for part, value in column.items()}
@@ -62,23 +62,23 @@ def scalars(row: Mapping[str, Any], seeds: Sequence[int] | None = None) -> dict[
             }
         else:
             parts = {name: column}
-        inner = "episode" if name in OF_EPISODES else "member"
+        item = "episode" if name in LISTS_OF_EPISODES else "member"
         for label, part in parts.items():
             if isinstance(part, (list, tuple)):
-                found |= _numbers({f"{label}/{inner}{i}": x for i, x in enumerate(part)})
+                numbers |= _only_numbers({f"{label}/{item}{i}": x for i, x in enumerate(part)})
             else:
-                found |= _numbers({label: part})
-    return found
+                numbers |= _only_numbers({label: part})
+    return numbers
 
 
-def _numbers(parts: Mapping[str, Any]) -> dict[str, float]:
-    """Those that are numbers."""
+def _only_numbers(parts: Mapping[str, Any]) -> dict[str, float]:
+    """Return the parts that are numbers, as floats."""
     return {label: float(value) for label, value in parts.items() if isinstance(value, Real)}
 
 
 def tensorboard_logger(folder: Path | str, *, seeds: Sequence[int] | None = None) -> Logger:
-    """Writes event files for TensorBoard into the folder."""
-    tensorboard = _load("tensorboardX", "tensorboard")
+    """Return a logger that writes event files for TensorBoard into a folder."""
+    tensorboard = _import_extra("tensorboardX", "tensorboard")
     writer = tensorboard.SummaryWriter(str(folder))
 
     def write(numbers: Mapping[str, float], step: int) -> None:
@@ -96,19 +96,22 @@ def wandb_logger(
     config: Mapping[str, Any] | None = None,
     run: str | None = None,
 ) -> Logger:
-    """Logs to a project of Weights & Biases; with ``run`` a resumed training goes on there."""
-    wandb = _load("wandb", "wandb")
-    opened = wandb.init(
+    """Return a logger for a project of Weights & Biases.
+
+    With ``run``, a resumed training continues that run of the project.
+    """
+    wandb = _import_extra("wandb", "wandb")
+    wandb_run = wandb.init(
         project=project, config=dict(config or {}), id=run, name=run, resume="allow"
     )
 
     def write(numbers: Mapping[str, float], step: int) -> None:
-        opened.log(dict(numbers), step=step)
+        wandb_run.log(dict(numbers), step=step)
 
-    return Logger(write, opened.finish, seeds)
+    return Logger(write, wandb_run.finish, seeds)
 
 
-def _load(module: str, extra: str) -> ModuleType:
+def _import_extra(module: str, extra: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError:

@@ -1,44 +1,126 @@
-"""Environments made: from Gymnasium's id, or by a function of the user's."""
+"""Making of environments: from a Gymnasium id, or from a user's function or instance."""
 
 import contextlib
+import copy
 import importlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 import gymnasium
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-from narl.deep.faults import first_line
-from narl.errors import InputError, nearest
+import narl.registration  # noqa: F401 (registers narl's environments with Gymnasium)
+from narl.deep.presets import find_preset
+from narl.deep.spaces import check_spaces, env_name
+from narl.deep.termination import TerminationFn
+from narl.errors import InputError, first_line, nearest
 from narl.validation import signature_error
 
 MakeEnv = Callable[..., gymnasium.Env]
-EXAMPLE = "lambda render_mode=None: MyEnv(render_mode=render_mode)"
+"""A function that returns a new environment."""
+
+_EXAMPLE = "lambda render_mode=None: MyEnv(render_mode=render_mode)"
+_TRANSPARENT_WRAPPERS = (TimeLimit, OrderEnforcing, PassiveEnvChecker)
+"""Wrappers that change neither observations nor the termination of episodes."""
 
 
-def make_env(env: str | MakeEnv, kwargs: Mapping[str, Any]) -> gymnasium.Env:
-    """A new environment; whatever is wrong with the way to make it is one line."""
-    with _quiet_mujoco(), warnings.catch_warnings():
-        # Gymnasium calls v4 outdated; its v4 is what the published numbers were measured on.
+class UserEnvironment:
+    """An environment of the user: a function that makes it, or one instance of it."""
+
+    def __init__(self, env: MakeEnv | gymnasium.Env) -> None:
+        self.instance = env if isinstance(env, gymnasium.Env) else None
+        self._make = None if isinstance(env, gymnasium.Env) else env
+        example = make_env(self, {})
+        try:
+            check_spaces(example)
+            self.name = env_name(example)
+            self.termination = _known_termination(example)
+            """Termination of episodes, where the environment is a preset with no changes."""
+        finally:
+            if self.instance is None:
+                example.close()
+
+    @property
+    def is_instance(self) -> bool:
+        """Whether there is one instance, which can serve one seed only."""
+        return self.instance is not None
+
+    def make(self, role: str = "training", **kwargs: Any) -> gymnasium.Env:
+        """Return an environment for a role ("training", "evaluation").
+
+        An instance is itself the environment of the training. Evaluations get a deep copy of the
+        instance or, where it cannot be copied, an environment made from its specification.
+        """
+        if self._make is not None:
+            return _call_user_function(self._make, kwargs)
+        assert self.instance is not None
+        if role == "training" and not kwargs:
+            return self.instance
+        present_mode = self.instance.render_mode
+        render_mode = kwargs.get("render_mode", present_mode)
+        if render_mode == present_mode:
+            try:
+                return copy.deepcopy(self.instance)
+            except Exception:  # whatever a simulator that cannot be copied raises
+                kwargs = {"render_mode": render_mode}
+        try:
+            assert self.instance.spec is not None
+            return gymnasium.make(self.instance.spec, **kwargs)
+        except Exception as error:
+            problem = "can neither be copied nor made anew"
+            if render_mode != present_mode:
+                problem = (
+                    f"was made with render_mode={present_mode!r} and cannot be made anew "
+                    f"with {render_mode!r}"
+                )
+            raise InputError(
+                f"env: {env_name(self.instance)} {problem}; give a function that makes it, such as "
+                f"{_EXAMPLE}"
+            ) from error
+
+
+EnvSource = str | MakeEnv | UserEnvironment
+"""A Gymnasium id, a function that makes environments, or a user's environment."""
+
+
+def _known_termination(env: gymnasium.Env) -> TerminationFn | None:
+    """Return the termination of a preset that was made with nothing changed; None otherwise."""
+    layer = env
+    while isinstance(layer, _TRANSPARENT_WRAPPERS):
+        layer = layer.env
+    if isinstance(layer, gymnasium.Wrapper) or env.spec is None:
+        return None
+    preset = find_preset(env.spec.id, env.spec.kwargs)
+    return None if preset is None else preset.termination
+
+
+def make_env(source: EnvSource, kwargs: Mapping[str, Any], role: str = "training") -> gymnasium.Env:
+    """Return an environment; every problem with making it is an InputError of one line."""
+    with _mujoco_warnings_off(), warnings.catch_warnings():
+        # Gymnasium calls v4 outdated; the published numbers were measured on v4.
         warnings.filterwarnings("ignore", ".*is out of date.*", DeprecationWarning)
-        return _make_registered(env, kwargs) if isinstance(env, str) else make_own(env, kwargs)
+        if isinstance(source, str):
+            return _make_registered(source, kwargs)
+        if isinstance(source, UserEnvironment):
+            return source.make(role, **kwargs)
+        return _call_user_function(source, kwargs)
 
 
 def _make_registered(env_id: str, kwargs: Mapping[str, Any]) -> gymnasium.Env:
-    """gymnasium.make, with every failure as one line."""
     module, _, name = env_id.rpartition(":")
     if module:
         try:
             importlib.import_module(module)
         except ImportError as error:
             raise InputError(f"env: cannot import {module!r}: {first_line(str(error))}") from error
-    usable = [spec.id for spec in gymnasium.registry.values() if not _is_relic(spec)]
-    if name not in usable:
-        # Newest versions first: they win where several ids are equally near.
-        hint = nearest(name, sorted(usable, reverse=True))
+    names = [spec.id for spec in gymnasium.registry.values() if not _is_removed(spec)]
+    if name not in names:
+        # Newest versions first: they are preferred where several ids are equally near.
+        hint = nearest(name, sorted(names, reverse=True))
         raise InputError(f"env: unknown environment {name!r}; did you mean {hint!r}?")
     try:
-        # HostEnv checks what comes back, at every step and not only at the first.
+        # HostEnv checks the environment, at every step and not only at the first.
         return gymnasium.make(name, disable_env_checker=True, **kwargs)
     except InputError:
         raise
@@ -46,37 +128,37 @@ def _make_registered(env_id: str, kwargs: Mapping[str, Any]) -> gymnasium.Env:
         raise InputError(f"env: {name} cannot be made: {first_line(str(error))}") from error
 
 
-def _is_relic(spec: Any) -> bool:
-    """Ids of old versions are registered with a function that only raises."""
+def _is_removed(spec: Any) -> bool:
+    """Return whether the id is of an old version, registered with a function that only raises."""
     return getattr(spec.entry_point, "__name__", "") == "_raise_mujoco_py_error"
 
 
-def make_own(make: MakeEnv, kwargs: Mapping[str, Any]) -> gymnasium.Env:
-    """Calls the user's function; its own errors are his to see."""
-    if not callable(make):
+def _call_user_function(function: MakeEnv, kwargs: Mapping[str, Any]) -> gymnasium.Env:
+    """Return the environment that a user's function makes; errors inside it are left alone."""
+    if not callable(function):
         raise InputError(
-            f"env: {type(make).__name__} is neither an id nor a function that makes an "
+            f"env: {type(function).__name__} is neither an id nor a function that makes an "
             "environment; give for example 'Hopper-v5' or lambda: MyEnv()"
         )
-    problem = signature_error(make, **kwargs)
+    problem = signature_error(function, **kwargs)
     if problem is not None:
-        _refuse(kwargs, problem)
+        _refuse_arguments(kwargs, problem)
     try:
-        made = make(**kwargs)
+        env = function(**kwargs)
     except TypeError as error:
-        # It may hand them on to what does not take them.
+        # The function may pass the arguments on to one that does not take them.
         if any(name in str(error) for name in kwargs):
-            _refuse(kwargs, error)
+            _refuse_arguments(kwargs, error)
         raise
-    if not isinstance(made, gymnasium.Env):
+    if not isinstance(env, gymnasium.Env):
         raise InputError(
-            f"env: the function returned a {type(made).__name__}; it must return a gymnasium.Env"
+            f"env: the function returned a {type(env).__name__}; it must return a gymnasium.Env"
         )
-    return made
+    return env
 
 
-def _refuse(kwargs: Mapping[str, Any], error: TypeError) -> NoReturn:
-    advice = f"; pictures need it, such as {EXAMPLE}" if "render_mode" in kwargs else ""
+def _refuse_arguments(kwargs: Mapping[str, Any], error: TypeError) -> NoReturn:
+    advice = f"; pictures need it, such as {_EXAMPLE}" if "render_mode" in kwargs else ""
     raise InputError(
         f"env: the function that makes the environment does not take {', '.join(kwargs)} "
         f"({first_line(str(error))}){advice}"
@@ -84,19 +166,19 @@ def _refuse(kwargs: Mapping[str, Any], error: TypeError) -> NoReturn:
 
 
 @contextlib.contextmanager
-def _quiet_mujoco() -> Iterator[None]:
-    """Keeps MuJoCo from writing MUJOCO_LOG.TXT into the working folder while models compile.
+def _mujoco_warnings_off() -> Iterator[None]:
+    """Keep MuJoCo from writing MUJOCO_LOG.TXT into the working folder while a model compiles.
 
-    HalfCheetah's model has a deprecated attribute, about which a user can do nothing.
+    HalfCheetah's model has a deprecated attribute, which a user cannot change.
     """
     try:
         mujoco = importlib.import_module("mujoco")
-    except Exception:  # not installed, or not usable: what needs it will say so
+    except Exception:  # not installed, or not usable: the environment that needs MuJoCo will fail
         yield
         return
-    before = mujoco.get_mju_user_warning()
+    handler = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda message: None)
     try:
         yield
     finally:
-        mujoco.set_mju_user_warning(before)
+        mujoco.set_mju_user_warning(handler)

@@ -1,4 +1,4 @@
-"""How many bytes a training needs on the device, before anything is allocated."""
+"""Memory that a training needs on the device, computed before anything is allocated."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from narl.deep.algorithm import Programs
-from narl.deep.config import Settings
-from narl.deep.replicas import num_cores
-from narl.deep.rollout import Lane
+from narl.compilation import num_cores
+from narl.deep.algorithm import CHUNK, Algorithm
+from narl.deep.config import Config
+from narl.deep.rollout import ReplicaParams
 from narl.errors import InputError
 
 _FLOAT = 4
@@ -21,7 +21,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 class Memory(NamedTuple):
-    """Bytes of one lane."""
+    """Bytes that one replica needs on the device."""
 
     real: int
     """Buffer of real transitions."""
@@ -35,59 +35,58 @@ class Memory(NamedTuple):
         return self.real + self.model + self.networks
 
 
-def lane_memory(programs: Programs) -> Memory:
-    """From the shapes of the state, without making it."""
+def replica_memory(algorithm: Algorithm) -> Memory:
+    """Return the bytes of a replica's state, from its shapes alone."""
     scalar = jax.ShapeDtypeStruct((), jnp.float32)
     count = jax.ShapeDtypeStruct((), jnp.int32)
-    learner = jax.eval_shape(
-        programs.begin,
+    state = jax.eval_shape(
+        algorithm.init,
         jax.ShapeDtypeStruct((), jnp.uint32),
-        Lane(count, scalar, count),  # type: ignore[arg-type]
-        jax.ShapeDtypeStruct((programs.obs_dim,), jnp.float32),
+        ReplicaParams(count, scalar, count),  # type: ignore[arg-type]
+        jax.ShapeDtypeStruct((algorithm.obs_dim,), jnp.float32),
     )
 
     def size(tree: object) -> int:
         return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
-    real, model = size(learner.real), size(learner.model)
-    return Memory(real, model, size(learner) - real - model)
+    real, model = size(state.real), size(state.model)
+    return Memory(real, model, size(state) - real - model)
 
 
-def temporary_memory(programs: Programs) -> int:
-    """Bytes that a lane needs while it learns, or its models are trained or imagine, about.
+def temporary_memory(algorithm: Algorithm) -> int:
+    """Return about how many bytes a replica needs while it learns, fits or imagines.
 
-    Learning holds the batches of a step, packed and apart, and what the layers of actor and twins
-    make of one, with its gradients. Training holds all rows as inputs and targets, once and once
-    more in each member's own order, with indices. Imagining holds what every layer of every member
-    makes of a chunk.
+    Learning holds the batches of a step, packed and unpacked, and the layers' outputs and gradients
+    for one batch. A fit holds all rows as inputs and targets, once and once more in each member's
+    own order, with indices. Imagining holds the outputs of every layer of every member for a chunk.
     """
-    settings = programs.settings
-    width = 2 * programs.obs_dim + programs.action_dim + 2
-    learning = 2 * settings.updates_per_step * settings.batch * width
-    learning += 6 * settings.batch * sum(settings.hidden)
-    if not settings.uses_model:
+    config = algorithm.config
+    width = 2 * algorithm.obs_dim + algorithm.action_dim + 2
+    learning = 2 * config.updates_per_step * config.batch * width
+    learning += 6 * config.batch * sum(config.hidden)
+    if not config.uses_model:
         return _FLOAT * learning
-    members, columns = settings.num_members, 2 * programs.obs_dim + programs.action_dim + 1
-    training = settings.real_capacity * ((members + 1) * columns + 3 * members)
-    held = min(settings.holdout_most, settings.real_capacity)
-    training += held * members * settings.model_width
-    chunk, depth = min(programs.chunk, settings.rollout_batch), settings.model_depth
-    imagining = chunk * members * (depth * settings.model_width + max(settings.hidden))
+    members, columns = config.num_members, 2 * algorithm.obs_dim + algorithm.action_dim + 1
+    training = config.real_capacity * ((members + 1) * columns + 3 * members)
+    held = min(config.holdout_most, config.real_capacity)
+    training += held * members * config.model_width
+    chunk, depth = min(CHUNK, config.rollout_batch), config.model_depth
+    imagining = chunk * members * (depth * config.model_width + max(config.hidden))
     return _FLOAT * max(learning, training, imagining)
 
 
-def needed_memory(settings: Settings, obs_dim: int, action_dim: int, num_lanes: int) -> int:
-    """Bytes of so many lanes with what is temporary, on the device that is there."""
-    programs = Programs(settings, obs_dim, action_dim, None, 1)
-    lanes = num_lanes * lane_memory(programs).total
-    at_once, copies = num_lanes, 1
+def needed_memory(config: Config, obs_dim: int, action_dim: int, num_replicas: int) -> int:
+    """Return the bytes that so many replicas need on the default device."""
+    algorithm = Algorithm(config, obs_dim, action_dim, None, 1)
+    replicas = num_replicas * replica_memory(algorithm).total
+    at_once, copies = num_replicas, 1
     if jax.default_backend() == "cpu":
-        at_once, copies = min(num_lanes, num_cores()), 2  # one of them is being written to disk
-    return copies * lanes + at_once * temporary_memory(programs)
+        at_once, copies = min(num_replicas, num_cores()), 2  # one of them is being written to disk
+    return copies * replicas + at_once * temporary_memory(algorithm)
 
 
 def available_memory() -> int | None:
-    """Bytes that the device has for a training; None where it does not say."""
+    """Return the bytes that the device has for a training; None if they are unknown."""
     if jax.default_backend() == "cpu":
         try:
             text = _MEMINFO.read_text(encoding="ascii")
@@ -100,7 +99,7 @@ def available_memory() -> int | None:
 
 
 def _left_to_container() -> int:
-    """Bytes that a control group still allows; very many where there is none."""
+    """Return the bytes that a control group still allows; very many where there is none."""
     try:
         most, used = ((_CGROUP / name).read_text() for name in ("memory.max", "memory.current"))
         return int(most) - int(used)
@@ -108,17 +107,17 @@ def _left_to_container() -> int:
         return 1 << 62
 
 
-def check_memory(settings: Settings, obs_dim: int, action_dim: int, num_lanes: int) -> None:
-    """Refuses a training that the device has no room for."""
-    needed = needed_memory(settings, obs_dim, action_dim, num_lanes)
+def check_memory(config: Config, obs_dim: int, action_dim: int, num_replicas: int) -> None:
+    """Refuse a training for which the device has no room."""
+    needed = needed_memory(config, obs_dim, action_dim, num_replicas)
     available = available_memory()
     if available is None or needed <= available:
         return
-    smaller = "rollout_batch, retain_epochs, buffer" if settings.uses_model else "buffer"
-    lanes = f"{num_lanes} seeds need" if num_lanes > 1 else "it needs"
+    smaller = "rollout_batch, retain_epochs, buffer" if config.uses_model else "buffer"
+    seeds = f"{num_replicas} seeds need" if num_replicas > 1 else "it needs"
     raise InputError(
-        f"memory: {lanes} {_shown(needed)} and {_shown(available)} are available; take "
-        f"{'fewer seeds, or ' if num_lanes > 1 else ''}a smaller {smaller} or batch"
+        f"memory: {seeds} {_shown(needed)} and {_shown(available)} are available; take "
+        f"{'fewer seeds, or ' if num_replicas > 1 else ''}a smaller {smaller} or batch"
     )
 
 

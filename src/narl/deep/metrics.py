@@ -1,4 +1,4 @@
-"""What an epoch tells, per lane; every figure is explained in docs/metrics.md."""
+"""Metrics of an epoch, one value per replica; docs/metrics.md gives the formula of each."""
 
 from __future__ import annotations
 
@@ -7,73 +7,72 @@ from typing import Any
 
 import numpy as np
 
-from narl.deep.algorithm import Judgement, Tally
-from narl.deep.config import Settings
-from narl.deep.counters import Books
+from narl.deep.algorithm import Assessment
+from narl.deep.config import Config
+from narl.deep.counters import Counters
 from narl.deep.evaluation import Evaluation
 
+CURVES = ("eval_return", "eval_length", "train_return", "model_return", "estimation_error")
+"""The metrics that a run keeps as arrays too."""
 
-def epoch_row(
-    settings: Settings,
-    books: Books,
-    evaluations: Sequence[Evaluation],
-    judgement: Judgement,
-    tally: Tally,
+
+def epoch_metrics(
+    config: Config, counters: Counters, evaluations: Sequence[Evaluation], assessment: Assessment
 ) -> dict[str, Any]:
-    """One line of the journal: plain lists, one entry per lane."""
+    """Return the row of the metrics log: plain lists with one entry per replica."""
     returns = [float(np.mean(evaluation.returns)) for evaluation in evaluations]
-    promised = promised_returns(judgement, evaluations)
-    calls = np.maximum(tally.calls, 1.0)
+    sums = assessment.loss_sums
     row: dict[str, Any] = {
-        "epoch": -(-books.step // settings.epoch_length),
-        "step": books.step,
-        "policy_step": max(books.step - settings.initial_steps, 0),
+        "epoch": -(-counters.step // config.epoch_length),
+        "step": counters.step,
+        "policy_step": max(counters.step - config.initial_steps, 0),
         "eval_return": returns,
         "eval_returns": [evaluation.returns for evaluation in evaluations],
         "eval_length": [float(np.mean(evaluation.lengths)) for evaluation in evaluations],
-        "train_return": [float(np.mean(done)) if done else None for done in books.finished],
-        "episodes": list(books.num_episodes),
-        "solved_step": list(books.solved_step),
-        "value": judgement.value.mean(axis=1).tolist(),
-        "updates": (tally.calls * settings.updates_per_step).astype(int).tolist(),
+        "train_return": [float(np.mean(done)) if done else None for done in counters.finished],
+        "episodes": list(counters.num_episodes),
+        "solved_step": list(counters.solved_step),
+        "value": assessment.value.mean(axis=1).tolist(),
+        "updates": (sums.calls * config.updates_per_step).astype(int).tolist(),
     }
-    for name, total in tally.losses._asdict().items():
-        row[name] = [
-            t / c if n else None for t, c, n in zip(total, calls, tally.calls, strict=True)
-        ]
-        row[name] = [None if x is None else float(x) for x in row[name]]
-    if settings.uses_model:
-        # Before its first training the model promises nothing.
-        trained = books.step > settings.initial_steps
-        errors = [a - b for a, b in zip(promised, returns, strict=True)]
-        row["model_return"] = promised if trained else [None] * len(promised)
-        row["estimation_error"] = errors if trained else [None] * len(promised)
-        row |= _of_the_model(settings, books)
-    row["seconds"] = dict(books.seconds)
+    for name, totals in sums.losses._asdict().items():
+        pairs = zip(totals, sums.calls, strict=True)
+        row[name] = [float(total / calls) if calls else None for total, calls in pairs]
+    if config.uses_model:
+        row |= _model_metrics(config, counters, returns, returns_in_model(assessment, evaluations))
+    row["seconds"] = dict(counters.seconds)
     return row
 
 
-def promised_returns(judgement: Judgement, evaluations: Sequence[Evaluation]) -> list[float]:
-    """The return inside the model, per lane; over as many steps where an episode was cut for real.
+def returns_in_model(assessment: Assessment, evaluations: Sequence[Evaluation]) -> list[float]:
+    """Return the mean return inside the model, per replica.
 
-    An environment may cut its episodes without a time limit that can be read from it, or earlier.
+    Where the environment truncated a real episode, the return inside the model is taken over as
+    many steps: an environment may truncate without a time limit that can be read from it.
     """
-    found = []
-    for sums, (_, lengths, truncated) in zip(judgement.model_returns, evaluations, strict=True):
-        ends = [
-            min(length, sums.shape[1]) - 1 if cut else -1
-            for length, cut in zip(lengths, truncated, strict=True)
-        ]
-        found.append(float(np.mean([one[end] for one, end in zip(sums, ends, strict=True)])))
-    return found
+    means = []
+    for sums, evaluation in zip(assessment.model_returns, evaluations, strict=True):
+        lengths = zip(evaluation.lengths, evaluation.truncated, strict=True)
+        ends = [min(length, sums.shape[1]) - 1 if cut else -1 for length, cut in lengths]
+        means.append(float(np.mean([row[end] for row, end in zip(sums, ends, strict=True)])))
+    return means
 
 
-def _of_the_model(settings: Settings, books: Books) -> dict[str, Any]:
-    """What the ensemble and the selection did in this epoch; nothing before the first training."""
-    row: dict[str, Any] = {"rollout_length": settings.rollout_length_at(books.step - 1)}
-    if "fit" not in books.reports:
+def _model_metrics(
+    config: Config, counters: Counters, returns: list[float], in_model: list[float]
+) -> dict[str, Any]:
+    """Return the metrics of the ensemble, the selection and the return inside the model."""
+    fitted = counters.step > config.initial_steps
+    nothing: list[None] = [None] * len(returns)
+    errors = [a - b for a, b in zip(in_model, returns, strict=True)]
+    row: dict[str, Any] = {
+        "model_return": in_model if fitted else nothing,
+        "estimation_error": errors if fitted else nothing,
+        "rollout_length": config.rollout_length_at(counters.step - 1),
+    }
+    if "fit" not in counters.reports:
         return row
-    fit, sums = books.reports["fit"], books.reports["selections"]
+    fit, sums = counters.reports["fit"], counters.reports["selections"]
     steps = np.maximum(sums.steps, 1.0)
     return row | {
         "model_epochs": fit.epochs.tolist(),
@@ -86,3 +85,21 @@ def _of_the_model(settings: Settings, books: Books) -> dict[str, Any]:
         "fallback": (sums.fallback / steps).tolist(),
         "nonfinite": sums.nonfinite.tolist(),
     }
+
+
+def curves(rows: Sequence[dict[str, Any]]) -> dict[str, np.ndarray]:
+    """Return the arrays that charts need from the rows of a metrics log.
+
+    "step" has shape [epochs], the others [epochs, seeds].
+    """
+    arrays = {"step": np.array([row["step"] for row in rows], np.int64)}
+    for name in CURVES:
+        if rows and name in rows[0]:
+            values = [[np.nan if x is None else x for x in row[name]] for row in rows]
+            arrays[name] = np.array(values, np.float64)
+    return arrays
+
+
+def rows_of_replicas(row: dict[str, Any], replicas: slice) -> dict[str, Any]:
+    """Return a row of the metrics log for some replicas: every list has an entry for each."""
+    return {name: x[replicas] if isinstance(x, list) else x for name, x in row.items()}

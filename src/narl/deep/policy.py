@@ -7,7 +7,7 @@ bits in every process.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium.spaces import Box
 from jaxtyping import Float
 
-from narl.deep.config import Settings
+from narl.deep.config import Config
 from narl.deep.environment import HostEnv
 from narl.deep.networks import LOG_STD_RANGE, Layer, Network
 from narl.deep.sac import init_sac
@@ -215,16 +215,16 @@ def policy_from(
     return Policy(seeds, tuple(layers), interface)
 
 
-def initial_actors(settings: Settings, seeds: Sequence[int], interface: Interface) -> Network:
-    """The actors with which a training begins (see `learner.Programs.begin`)."""
+def initial_actors(config: Config, interface: Interface) -> Network:
+    """Return the actors with which a training begins (see `Algorithm.init`), one per seed."""
     dims = interface.spaces.obs_dim, interface.spaces.action_dim
 
     @jax.jit
-    def one(seed: np.uint32) -> Network:
+    def init_actor(seed: np.uint32) -> Network:
         _, key_sac, _, _ = jax.random.split(jax.random.key(seed), 4)
-        return init_sac(key_sac, *dims, settings.sac(dims[1])).actor
+        return init_sac(key_sac, *dims, config).actor
 
-    actors = [one(np.uint32(seed)) for seed in seeds]
+    actors = [init_actor(np.uint32(seed)) for seed in config.seeds]
     return jax.tree.map(lambda *layers: np.stack(layers), *actors)
 
 

@@ -1,6 +1,6 @@
-"""Settings for the six MuJoCo tasks of MBPO, which the paper uses unchanged (App. D).
+"""Presets for the six MuJoCo tasks of MBPO, which the paper uses unchanged (App. D).
 
-A task changes defaults only: whatever the user sets himself wins. Ant and Humanoid are trained, as
+A preset changes defaults only: options that the user gives win. Ant and Humanoid are trained, as
 in MBPO, on observations without contact forces and inertias (27 and 45 numbers).
 """
 
@@ -9,31 +9,31 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from narl.deep import termination
-from narl.deep.termination import Termination
+from narl.deep.termination import TerminationFn
 from narl.paper import implements
 
 
 @dataclass(frozen=True)
-class Task:
-    """What is known about an environment before it is run."""
+class Preset:
+    """Settings and known facts of one environment."""
 
     name: str
     """Gymnasium's id."""
     overrides: Mapping[str, object]
-    """Settings that differ from the trainer's defaults, by field name."""
-    termination: Termination | None
-    """When episodes end; None: it has to be learned."""
+    """Options that differ from the defaults of `Config`, by field name."""
+    termination: TerminationFn | None
+    """The rule by which episodes end; None: it has to be learned."""
     env_kwargs: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
-    """What `gymnasium.make` is given, unless the user gives something else."""
+    """Arguments for `gymnasium.make`."""
     obs_keep: int | None = None
-    """Only so many leading entries of the observation are used; None: all."""
+    """Number of leading entries of the observation that are used; None: all."""
 
 
 @dataclass(frozen=True)
-class _Preset:
+class _Column:
     """One column of MBPO's table of settings, for both versions of the environment."""
 
-    termination: Termination
+    termination: TerminationFn
     updates_per_step: int
     rollout_schedule: tuple[int, int, int, int]
     target_entropy: float
@@ -64,15 +64,16 @@ class _Preset:
                 "model_width": self.model_width,
                 "eval_episodes": 1,
                 "scale_targets": False,
+                "obs_scaling": "none",
                 "initial_steps": self.initial_steps,
                 "learn_after": self.initial_steps,
             }
         )
 
 
-_PRESETS: Mapping[str, _Preset] = MappingProxyType(
+_COLUMNS: Mapping[str, _Column] = MappingProxyType(
     {
-        "InvertedPendulum": _Preset(
+        "InvertedPendulum": _Column(
             termination=termination.inverted_pendulum,
             updates_per_step=10,
             rollout_schedule=(1, 15, 1, 1),
@@ -83,7 +84,7 @@ _PRESETS: Mapping[str, _Preset] = MappingProxyType(
             # MBPO has 500, of which the published counter says nothing; all steps count here.
             initial_steps=250,
         ),
-        "Hopper": _Preset(
+        "Hopper": _Column(
             termination=termination.hopper,
             updates_per_step=20,
             rollout_schedule=(20, 150, 1, 15),
@@ -91,7 +92,7 @@ _PRESETS: Mapping[str, _Preset] = MappingProxyType(
             steps=125_000,
             solved_return=3800.0,
         ),
-        "HalfCheetah": _Preset(
+        "HalfCheetah": _Column(
             termination=termination.half_cheetah,
             updates_per_step=40,
             rollout_schedule=(20, 150, 1, 1),
@@ -99,14 +100,14 @@ _PRESETS: Mapping[str, _Preset] = MappingProxyType(
             steps=400_000,
             solved_return=4800.0,
         ),
-        "Walker2d": _Preset(
+        "Walker2d": _Column(
             termination=termination.walker2d,
             updates_per_step=20,
             rollout_schedule=(20, 150, 1, 1),
             target_entropy=-3.0,
             steps=300_000,
         ),
-        "Ant": _Preset(
+        "Ant": _Column(
             termination=termination.ant,
             updates_per_step=20,
             rollout_schedule=(20, 100, 1, 25),
@@ -114,7 +115,7 @@ _PRESETS: Mapping[str, _Preset] = MappingProxyType(
             steps=300_000,
             v5_kwargs=("include_cfrc_ext_in_observation",),
         ),
-        "Humanoid": _Preset(
+        "Humanoid": _Column(
             termination=termination.humanoid,
             updates_per_step=20,
             rollout_schedule=(20, 300, 1, 25),
@@ -139,30 +140,36 @@ _RULES = ("xml_file", "healthy_z_range", "healthy_angle_range", "healthy_state_r
 
 
 @implements("app:d")
-def find_preset(env_id: str, env_kwargs: Mapping[str, object] | None = None) -> Task | None:
-    """MBPO's settings for a Gymnasium id (v4 and v5), or None for any other environment.
+def find_preset(env_id: str, env_kwargs: Mapping[str, object] | None = None) -> Preset | None:
+    """Return MBPO's settings for a Gymnasium id (v4 or v5), or None for another environment.
 
-    `env_kwargs` are the user's arguments of the environment: with another body or other limits the
-    known termination no longer holds, and is left out.
+    ``env_kwargs`` are the user's arguments of the environment: with another body or other limits
+    the known termination does not hold, and is left out.
     """
     # Gymnasium imports what stands before the colon; its own environments need none of it.
     name, _, version = env_id.removeprefix("gymnasium:").rpartition("-")
-    preset = _PRESETS.get(name)
-    if preset is None or version not in ("v4", "v5"):
+    column = _COLUMNS.get(name)
+    if column is None or version not in ("v4", "v5"):
         return None
     given = env_kwargs or {}
     keeps_x = given.get("exclude_current_positions_from_observation", True) is False
-    ends: Termination | None = preset.termination
+    ends: TerminationFn | None = column.termination
     if given.get("terminate_when_unhealthy", True) is False:
         ends = termination.never
     elif keeps_x or any(rule in given for rule in _RULES):
         ends = None
-    return Task(
+    return Preset(
         name=env_id,
-        overrides=preset.overrides(),
+        overrides=column.overrides(),
         termination=ends,
         env_kwargs=MappingProxyType(
-            dict.fromkeys(preset.v5_kwargs, False) if version == "v5" else {}
+            dict.fromkeys(column.v5_kwargs, False) if version == "v5" else {}
         ),
-        obs_keep=None if version == "v5" or keeps_x else preset.v4_obs_keep,
+        obs_keep=None if version == "v5" or keeps_x else column.v4_obs_keep,
     )
+
+
+def shortens_observations(env_id: str) -> bool:
+    """Return whether policies see only the first entries of Gymnasium's default observation."""
+    preset = find_preset(env_id)
+    return preset is not None and (preset.obs_keep is not None or bool(preset.env_kwargs))

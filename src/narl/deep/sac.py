@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -10,6 +9,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from narl.deep.config import Config
 from narl.deep.networks import (
     Network,
     draw_action,
@@ -20,19 +20,6 @@ from narl.deep.networks import (
     twin_values,
 )
 from narl.paper import implements
-
-
-@dataclasses.dataclass(frozen=True)
-class SacSettings:
-    """What decides an update."""
-
-    target_entropy: float
-    hidden: tuple[int, ...] = (256, 256)
-    discount: float = 0.99
-    polyak: float = 0.005
-    """τ: share of the critic that flows into its target at every update."""
-    learning_rate: float = 3e-4
-    initial_temperature: float = 1.0
 
 
 class Batch(NamedTuple):
@@ -46,7 +33,7 @@ class Batch(NamedTuple):
 
 
 class Sac(NamedTuple):
-    """Everything that an update changes."""
+    """Networks, temperature and optimisers: everything that an update changes."""
 
     actor: Network
     critic: Network
@@ -58,7 +45,7 @@ class Sac(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """What an update reports."""
+    """Losses and other figures of an update."""
 
     critic_loss: Float[Array, ""]
     actor_loss: Float[Array, ""]
@@ -78,23 +65,23 @@ class Noise(NamedTuple):
 
 
 def draw_noise(key: PRNGKeyArray, shape: tuple[int, int]) -> Noise:
-    """The draws of one update."""
+    """Draw the normal noise of one update."""
     key_target, key_actor = jax.random.split(key)
     return Noise(jax.random.normal(key_target, shape), jax.random.normal(key_actor, shape))
 
 
-def optimiser(settings: SacSettings) -> optax.GradientTransformation:
-    """Adam, for actor, critics and temperature alike."""
-    return optax.adam(settings.learning_rate)
+def optimiser(config: Config) -> optax.GradientTransformation:
+    """Return Adam, for actor, critics and temperature alike."""
+    return optax.adam(config.learning_rate)
 
 
-def init_sac(key: PRNGKeyArray, obs_dim: int, action_dim: int, settings: SacSettings) -> Sac:
-    """Fresh networks; the target begins as the critic."""
+def init_sac(key: PRNGKeyArray, obs_dim: int, action_dim: int, config: Config) -> Sac:
+    """Return fresh networks; the target critics begin as copies of the critics."""
     key_actor, key_critic = jax.random.split(key)
-    actor = init_actor(key_actor, obs_dim, action_dim, settings.hidden)
-    critic = init_critic(key_critic, obs_dim, action_dim, settings.hidden)
-    log_alpha = jnp.log(jnp.float32(settings.initial_temperature))
-    opt = optimiser(settings)
+    actor = init_actor(key_actor, obs_dim, action_dim, config.hidden)
+    critic = init_critic(key_critic, obs_dim, action_dim, config.hidden)
+    log_alpha = jnp.log(jnp.float32(config.initial_temperature))
+    opt = optimiser(config)
     target = jax.tree.map(jnp.copy, critic)
     return Sac(
         actor, critic, target, log_alpha, opt.init(actor), opt.init(critic), opt.init(log_alpha)
@@ -105,7 +92,7 @@ def init_sac(key: PRNGKeyArray, obs_dim: int, action_dim: int, settings: SacSett
 def soft_value(
     key: PRNGKeyArray, sac: Sac, obs: Float[Array, "B D"], num_samples: int = 1
 ) -> Float[Array, " B"]:
-    """V(s) = E_{a∼π}[min_i Q_i(s,a) − α log π(a|s)] from ``num_samples`` actions per state."""
+    """Estimate V(s) = E_{a∼π}[min_i Q_i(s,a) − α log π(a|s)] from ``num_samples`` actions."""
     alpha = jnp.exp(sac.log_alpha)
 
     def once(key: PRNGKeyArray) -> Array:
@@ -118,19 +105,19 @@ def soft_value(
 
 
 def td_target(
-    noise: Float[Array, "B A"], sac: Sac, batch: Batch, settings: SacSettings
+    noise: Float[Array, "B A"], sac: Sac, batch: Batch, config: Config
 ) -> Float[Array, " B"]:
-    """r + γ(1 − done)·[min_i Q'_i(s',a') − α log π(a'|s')] with the target critics."""
+    """Return r + γ(1 − done)·[min_i Q'_i(s',a') − α log π(a'|s')] with the target critics."""
     drawn = squash(policy(sac.actor, batch.next_obs), noise)
     following = twin_values(sac.target, batch.next_obs, drawn.action).min(0)
     value = following - jnp.exp(sac.log_alpha) * drawn.log_prob
-    return batch.reward + settings.discount * (1.0 - batch.done) * value
+    return batch.reward + config.discount * (1.0 - batch.done) * value
 
 
 def critic_loss(
     critic: Network, batch: Batch, target: Float[Array, " B"]
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """½ E[(Q_i − target)²], summed over the twins; and the mean value."""
+    """Return ½ E[(Q_i − target)²], summed over the twins; and the mean value."""
     q = twin_values(critic, batch.obs, batch.action)
     return 0.5 * ((q - target) ** 2).mean(-1).sum(), q.mean()
 
@@ -142,7 +129,7 @@ def actor_loss(
     log_alpha: Float[Array, ""],
     obs: Float[Array, "B D"],
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """E[α log π(a|s) − min_i Q_i(s,a)]; and the mean log density."""
+    """Return E[α log π(a|s) − min_i Q_i(s,a)]; and the mean log density."""
     drawn = squash(policy(actor, obs), noise)
     q = twin_values(critic, obs, drawn.action).min(0)
     return (jnp.exp(log_alpha) * drawn.log_prob - q).mean(), drawn.log_prob.mean()
@@ -151,14 +138,14 @@ def actor_loss(
 def alpha_loss(
     log_alpha: Float[Array, ""], log_prob: Float[Array, ""], target_entropy: float
 ) -> Float[Array, ""]:
-    """−log α·(E log π + target entropy): α grows while the policy has too little entropy."""
+    """Return −log α·(E log π + target entropy): α grows while the policy has too little entropy."""
     return -log_alpha * (log_prob + target_entropy)
 
 
-def update(noise: Noise, sac: Sac, batch: Batch, settings: SacSettings) -> tuple[Sac, Losses]:
-    """One step for the critics, then the actor, then the temperature, then the target."""
-    opt = optimiser(settings)
-    target = td_target(noise.target, sac, batch, settings)
+def update(noise: Noise, sac: Sac, batch: Batch, config: Config) -> tuple[Sac, Losses]:
+    """Update the critics, then the actor, then the temperature, then the target."""
+    opt = optimiser(config)
+    target = td_target(noise.target, sac, batch, config)
     (loss_q, q_value), grad = jax.value_and_grad(critic_loss, has_aux=True)(
         sac.critic, batch, target
     )
@@ -170,19 +157,17 @@ def update(noise: Noise, sac: Sac, batch: Batch, settings: SacSettings) -> tuple
     step, actor_opt = opt.update(grad, sac.actor_opt)
     actor = optax.apply_updates(sac.actor, step)
     loss_alpha, grad = jax.value_and_grad(alpha_loss)(
-        sac.log_alpha, log_prob, settings.target_entropy
+        sac.log_alpha, log_prob, config.entropy_target(batch.action.shape[-1])
     )
     step, alpha_opt = opt.update(grad, sac.alpha_opt)
     log_alpha = optax.apply_updates(sac.log_alpha, step)
-    moved = optax.incremental_update(critic, sac.target, settings.polyak)
+    moved = optax.incremental_update(critic, sac.target, config.polyak)
     losses = Losses(loss_q, loss_pi, loss_alpha, jnp.exp(sac.log_alpha), -log_prob, q_value)
     return Sac(actor, critic, moved, log_alpha, actor_opt, critic_opt, alpha_opt), losses
 
 
-def update_many(
-    key: PRNGKeyArray, sac: Sac, batches: Batch, settings: SacSettings
-) -> tuple[Sac, Losses]:
-    """One update per leading entry of ``batches``, in order; losses are averaged."""
+def update_many(key: PRNGKeyArray, sac: Sac, batches: Batch, config: Config) -> tuple[Sac, Losses]:
+    """Do one update per leading entry of ``batches``, in order, and average the losses."""
     num_updates, *shape = batches.action.shape
     keys = jax.random.split(key, num_updates)
     # All draws before the loop: in it they would be many small kernels.
@@ -190,7 +175,7 @@ def update_many(
 
     def body(sac: Sac, item: tuple[Noise, Batch]) -> tuple[Sac, Losses]:
         noise, batch = item
-        return update(noise, sac, batch, settings)
+        return update(noise, sac, batch, config)
 
     sac, losses = jax.lax.scan(body, sac, (noise, batches))
     return sac, jax.tree.map(jnp.mean, losses)

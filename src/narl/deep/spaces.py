@@ -1,7 +1,7 @@
-"""Between an environment's Box spaces and the vectors that networks see.
+"""Conversions between an environment's Box spaces and the vectors of the networks.
 
-Networks see float32 vectors: observations flattened, with bounded entries mapped to [−1, 1], and
-actions in [−1, 1]^A whatever the environment's bounds, shape and dtype.
+Networks take float32 vectors: observations are flattened, with bounded entries mapped to [−1, 1].
+Networks give actions in [−1, 1]^A, whatever the environment's bounds, shape and dtype.
 """
 
 import functools
@@ -19,7 +19,7 @@ from narl.errors import InputError, unknown
 Scaling = Literal["bounds", "none"]
 
 _WIDEST_SPAN = 1e6
-"""Wider bounds say "no bounds": mapped to [−1, 1], all that happens would be a tiny number."""
+"""Wider bounds mean "no bounds": mapped to [−1, 1], usual values would be tiny numbers."""
 
 _SUPPORTED = "narl trains on Box observations and Box actions with finite bounds"
 
@@ -28,7 +28,7 @@ Vectors = TypeVar("Vectors", bound=Any)
 
 @dataclass(frozen=True, eq=False)
 class Spaces:
-    """Sizes and scales of one environment; equal for all its seeds."""
+    """Sizes and scales of one environment, the same for all seeds."""
 
     obs_dim: int
     action_dim: int
@@ -48,13 +48,38 @@ class Spaces:
 
 
 def env_name(env: gymnasium.Env) -> str:
-    """The id under which it is registered, otherwise its class."""
+    """Return the registered id of an environment, or the name of its class."""
     spec = env.spec
     return type(env.unwrapped).__name__ if spec is None else spec.id
 
 
+class FirstEntries(gymnasium.ObservationWrapper):
+    """A wrapper that keeps the first entries of vector observations (MBPO's Ant and Humanoid)."""
+
+    def __init__(self, env: gymnasium.Env, num_entries: int) -> None:
+        super().__init__(env)
+        space = env.observation_space
+        if not (isinstance(space, Box) and len(space.shape) == 1):
+            raise InputError(
+                f"obs_keep: {env_name(env)} has {space} observations, not vectors; leave it out"
+            )
+        if not 1 <= num_entries <= space.shape[0]:
+            raise InputError(
+                f"obs_keep: {num_entries} is out of range; {env_name(env)} has "
+                f"{space.shape[0]} entries"
+            )
+        self.num_entries = num_entries
+        self.observation_space = Box(
+            space.low[:num_entries], space.high[:num_entries], dtype=space.dtype.type
+        )
+
+    def observation(self, observation: np.ndarray) -> np.ndarray:
+        """Return the first entries of one observation."""
+        return observation[: self.num_entries]
+
+
 def check_spaces(env: gymnasium.Env) -> None:
-    """Raises InputError, one line, for spaces that narl cannot train on."""
+    """Raise an InputError of one line for spaces that narl cannot train on."""
     for role in ("observation", "action"):
         problem = _problem(getattr(env, f"{role}_space", None), role)
         if problem is not None:
@@ -62,7 +87,7 @@ def check_spaces(env: gymnasium.Env) -> None:
 
 
 def _problem(space: object, role: str) -> str | None:
-    """What is wrong with the space, in a few words that follow "has"."""
+    """Return the problem of a space in a few words that follow "has"; None: there is none."""
     if not isinstance(space, Box):
         named = type(space).__name__ if isinstance(space, gymnasium.spaces.Dict) else space
         return f"{named} {role}s"
@@ -82,10 +107,10 @@ def _problem(space: object, role: str) -> str | None:
 
 
 def make_spaces(env: gymnasium.Env, scaling: Scaling) -> Spaces:
-    """Sizes and scales of a checked environment.
+    """Return the sizes and scales of an environment.
 
     With scaling "bounds" an entry of the observation with finite bounds less than 1e6 apart is
-    mapped to [−1, 1]; all others, and all of them with "none", stay as they are.
+    mapped to [−1, 1]. All other entries, and all entries with "none", stay as they are.
     """
     if scaling not in ("bounds", "none"):
         raise unknown("scaling", str(scaling), ("bounds", "none"))
@@ -120,22 +145,22 @@ def _constant(array: np.ndarray) -> np.ndarray:
 
 
 def flatten_obs(spaces: Spaces, obs: np.ndarray) -> Float32[np.ndarray, " D"]:
-    """An observation of any shape and dtype as the vector (x − shift) / scale."""
+    """Return an observation of any shape and dtype as the vector (x − shift) / scale."""
     flat = np.ravel(obs).astype(np.float32)
     return (flat - spaces.obs_shift) / spaces.obs_scale
 
 
 def unscale_obs(spaces: Spaces, obs: Vectors) -> Vectors:
-    """Vectors [..., D] of `flatten_obs` in the environment's units; NumPy's or JAX's arrays."""
+    """Return vectors [..., D] of `flatten_obs` in the environment's units (NumPy or JAX)."""
     return obs * spaces.obs_scale + spaces.obs_shift
 
 
 def unflatten_action(
     spaces: Spaces, action_space: Box, action: Float[np.ndarray, " A"]
 ) -> np.ndarray:
-    """An action in [−1, 1]^A in the environment's shape, dtype and bounds; clipped to them.
+    """Return an action in [−1, 1]^A in the environment's shape and dtype, clipped to its bounds.
 
-    Integer actions are rounded to the nearest.
+    Integer actions are rounded to the nearest integer.
     """
     low, high = spaces.action_low, spaces.action_high
     # float32 times float64 is float64.

@@ -1,28 +1,33 @@
-"""When an episode ends, as a function of the transition: what a model rollout has to know.
+"""Known termination of episodes, as functions of the transition; model rollouts need them.
 
 Each function is the rule of Gymnasium's environment of that name (v4 and v5 agree), written over
-observations. Gymnasium tests the simulator's state; the observation leaves out x (and y), so index
-0 of an observation is the height z, except for InvertedPendulum, which keeps its cart's x.
+observations. Gymnasium tests the simulator's state; the observation leaves out x (and y), so that
+index 0 of an observation is the height z, except for InvertedPendulum, which keeps its cart's x.
 
-MBPO's rules differ in two places, where Gymnasium is followed: Humanoid's bounds on z are strict
-there, and a height that is NaN ends the episode. One thing cannot be seen in an observation:
-Hopper's limit of 100 also holds for velocities, which are observed clipped to ±10.
+MBPO's rules differ from Gymnasium's in two places, and Gymnasium's hold here: Humanoid's bounds on
+z are strict, and a height that is NaN ends the episode. One rule cannot be told from an
+observation: Hopper's limit of 100 also holds for velocities, which are observed clipped to ±10.
 """
 
 from collections.abc import Callable
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-Termination = Callable[
+from narl.errors import InputError
+
+TerminationFn = Callable[
     [Float[Array, "*batch D"], Float[Array, "*batch A"], Float[Array, "*batch D"]],
     Bool[Array, "*batch"],
 ]
-"""(obs, action, next_obs) → done, over any leading axes; observations as the environment gives
-them, and actions too: neither is scaled."""
+"""(obs, action, next_obs) → done, over any leading axes, in the environment's units."""
+
+_EXAMPLE = "lambda obs, action, next_obs: next_obs[0] < 0.7"
 
 _ANT_STATE = 27
-"""An Ant's position without x, y and its velocity; contact forces may follow them."""
+"""Entries of an Ant's position (without x and y) and velocity; contact forces may follow."""
 
 
 def never(
@@ -30,7 +35,7 @@ def never(
     action: Float[Array, "*batch A"],
     next_obs: Float[Array, "*batch D"],
 ) -> Bool[Array, "*batch"]:
-    """No transition ends the episode (HalfCheetah, Pendulum; any task with a time limit only)."""
+    """Return False: no transition ends the episode (HalfCheetah, Pendulum)."""
     return jnp.zeros(next_obs.shape[:-1], dtype=bool)
 
 
@@ -39,7 +44,7 @@ def inverted_pendulum(
     action: Float[Array, "*batch A"],
     next_obs: Float[Array, "*batch D"],
 ) -> Bool[Array, "*batch"]:
-    """Done if |θ| > 0.2 or anything is not finite."""
+    """Return whether |θ| > 0.2 or any entry is not finite."""
     return ~jnp.isfinite(next_obs).all(axis=-1) | (jnp.abs(next_obs[..., 1]) > 0.2)
 
 
@@ -48,7 +53,10 @@ def hopper(
     action: Float[Array, "*batch A"],
     next_obs: Float[Array, "*batch D"],
 ) -> Bool[Array, "*batch"]:
-    """Healthy: 0.7 < z < ∞, |θ| < 0.2, and all but z within ±100 (NaN is not)."""
+    """Return whether the hopper is unhealthy.
+
+    Healthy: 0.7 < z < ∞, |θ| < 0.2, and all entries but z within ±100 (NaN is not).
+    """
     z, angle = next_obs[..., 0], next_obs[..., 1]
     bounded = (jnp.abs(next_obs[..., 1:]) < 100.0).all(axis=-1)
     return ~(bounded & (z > 0.7) & (z < jnp.inf) & (jnp.abs(angle) < 0.2))
@@ -59,7 +67,7 @@ def half_cheetah(
     action: Float[Array, "*batch A"],
     next_obs: Float[Array, "*batch D"],
 ) -> Bool[Array, "*batch"]:
-    """Never done."""
+    """Return False: no transition ends the episode."""
     return never(obs, action, next_obs)
 
 
@@ -68,7 +76,7 @@ def walker2d(
     action: Float[Array, "*batch A"],
     next_obs: Float[Array, "*batch D"],
 ) -> Bool[Array, "*batch"]:
-    """Healthy: 0.8 < z < 2 and |θ| < 1; nothing else counts."""
+    """Return whether the walker is unhealthy; healthy: 0.8 < z < 2 and |θ| < 1."""
     z, angle = next_obs[..., 0], next_obs[..., 1]
     return ~((z > 0.8) & (z < 2.0) & (jnp.abs(angle) < 1.0))
 
@@ -78,7 +86,10 @@ def ant(
     action: Float[Array, "*batch A"],
     next_obs: Float[Array, "*batch D"],
 ) -> Bool[Array, "*batch"]:
-    """Healthy: 0.2 ≤ z ≤ 1 and position and velocity are finite (contact forces do not count)."""
+    """Return whether the ant is unhealthy.
+
+    Healthy: 0.2 ≤ z ≤ 1, and position and velocity are finite (contact forces do not count).
+    """
     z = next_obs[..., 0]
     finite = jnp.isfinite(next_obs[..., :_ANT_STATE]).all(axis=-1)
     return ~(finite & (z >= 0.2) & (z <= 1.0))
@@ -89,6 +100,46 @@ def humanoid(
     action: Float[Array, "*batch A"],
     next_obs: Float[Array, "*batch D"],
 ) -> Bool[Array, "*batch"]:
-    """Healthy: 1 < z < 2; nothing else counts."""
+    """Return whether the humanoid is unhealthy; healthy: 1 < z < 2."""
     z = next_obs[..., 0]
     return ~((z > 1.0) & (z < 2.0))
+
+
+def check_termination(termination: Any, *, names_allowed: bool = True) -> None:
+    """Refuse a value that is neither a function nor the name of a kind of termination."""
+    if not callable(termination) and not (names_allowed and isinstance(termination, str)):
+        raise InputError(
+            f"termination: {type(termination).__name__} given; it must be a function, such as "
+            f"{_EXAMPLE}"
+        )
+
+
+def batched_termination(
+    function: Callable[..., Any], obs_dim: int, action_dim: int
+) -> TerminationFn:
+    """Return a user's termination for batches; it may be written for one transition or many."""
+    dims = (obs_dim, action_dim, obs_dim)
+
+    def try_shape(*batch: int) -> Any:
+        """Return the shape of the result for a batch, or the error that the function raises."""
+        inputs = [jax.ShapeDtypeStruct((*batch, dim), jnp.float32) for dim in dims]
+        try:
+            return jax.eval_shape(lambda *x: jnp.asarray(function(*x)), *inputs).shape
+        except Exception as error:
+            return error
+
+    def as_flags(obs: Array, action: Array, next_obs: Array) -> Array:
+        done = jnp.asarray(function(obs, action, next_obs))
+        return jnp.reshape(done, obs.shape[:-1]).astype(bool)
+
+    single = try_shape()
+    if single in ((), (1,)):
+        return jax.vmap(as_flags)
+    if try_shape(3) in ((3,), (3, 1)):
+        return as_flags
+    is_error = isinstance(single, Exception)
+    text = " ".join(str(single).split())[:150] or type(single).__name__
+    raise InputError(
+        "termination: the function must take (obs, action, next_obs) as JAX arrays and give a "
+        f"boolean, such as {_EXAMPLE} ({text if is_error else f'it gives shape {text}'})"
+    )

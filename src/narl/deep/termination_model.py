@@ -1,4 +1,4 @@
-"""When an imagined episode terminates, learned from data where no function is known."""
+"""Learned termination of imagined episodes, for environments whose rule is not known."""
 
 from __future__ import annotations
 
@@ -18,66 +18,65 @@ HIDDEN = (128, 128)
 LEARNING_RATE = 1e-3
 BATCH = 256
 NUM_STEPS = 400
-"""Gradient steps at every training of the ensemble, from where the last ended."""
+"""Gradient steps at every training of the ensemble; they continue the steps before."""
+CERTAIN = 1e3
+"""Offset of the logits where every row is terminal."""
 
 
-SURE = 1e3
-"""The offset where every row is terminal."""
-
-
-class Ending(NamedTuple):
+class TerminationModel(NamedTuple):
     """A classifier of (obs, action, next_obs): does the episode terminate there?"""
 
     network: Network
     opt: optax.OptState
     scale: Scale
     offset: Float[Array, ""]
-    """½ log(terminal rows / other rows), −∞ while none has been seen."""
+    """½ log(terminal rows / other rows); −∞ while there has been no terminal row."""
 
 
-def init_ending(key: PRNGKeyArray, obs_dim: int, action_dim: int) -> Ending:
-    """A classifier that says "never"."""
+def init_termination_model(key: PRNGKeyArray, obs_dim: int, action_dim: int) -> TerminationModel:
+    """Return a classifier that predicts no termination at all."""
     num_inputs = 2 * obs_dim + action_dim
     network = init_network(key, (num_inputs, *HIDDEN, 1))
     scale = Scale(jnp.zeros(num_inputs), jnp.ones(num_inputs))
-    return Ending(network, optax.adam(LEARNING_RATE).init(network), scale, jnp.float32(-jnp.inf))
+    opt = optax.adam(LEARNING_RATE).init(network)
+    return TerminationModel(network, opt, scale, jnp.float32(-jnp.inf))
 
 
 def _logits(network: Network, scale: Scale, inputs: Float[Array, "B I"]) -> Float[Array, " B"]:
     return apply_network(network, (inputs - scale.mean) / scale.std)[..., 0]
 
 
-def ends(
-    ending: Ending,
+def predict_termination(
+    model: TerminationModel,
     obs: Float[Array, "B D"],
     action: Float[Array, "B A"],
     next_obs: Float[Array, "B D"],
 ) -> Bool[Array, " B"]:
-    """Whether the episode terminates with this step, or the state is no longer finite."""
+    """Return whether each step terminates its episode; a state that is not finite does."""
     inputs = jnp.concatenate([obs, action, next_obs], axis=-1)
-    likely = _logits(ending.network, ending.scale, inputs) + ending.offset > 0.0
+    likely = _logits(model.network, model.scale, inputs) + model.offset > 0.0
     return likely | ~jnp.isfinite(next_obs).all(-1)
 
 
-def fit_ending(
+def fit_termination_model(
     key: PRNGKeyArray,
-    ending: Ending,
+    model: TerminationModel,
     rows: Float[Array, "C W"],
     num_rows: Int[Array, ""],
     obs_dim: int,
-) -> Ending:
-    """Logistic regression on batches of which half is terminal.
+) -> TerminationModel:
+    """Return the model after logistic regression on batches of which half is terminal.
 
-    Terminal transitions are rare (one per episode), so that plain batches would hardly hold any.
-    The offset undoes half of the balance, in log odds: undoing none ends too many episodes, undoing
-    all of it overlooks a tenth of the ends.
+    Terminal transitions are rare (at most one per episode), so that uniform batches would hardly
+    contain any. The offset undoes half of the balancing, in log odds: without it too many episodes
+    are ended, and undoing all of it overlooks a tenth of the terminal transitions.
     """
     batch = unpack(rows, obs_dim)
     inputs = jnp.concatenate([batch.obs, batch.action, batch.next_obs], axis=-1)
     present = jnp.arange(rows.shape[0]) < num_rows
     terminal = present & (batch.done > 0.5)
     num_terminal = terminal.sum()
-    # Terminal rows first, then the others that are there, then the empty ones.
+    # Terminal rows first, then all other rows that are filled, then the empty ones.
     order = jnp.argsort(jnp.where(terminal, 0, jnp.where(present, 1, 2)))
     scale = fit_scale(inputs, present)
     opt = optax.adam(LEARNING_RATE)
@@ -87,22 +86,23 @@ def fit_ending(
         logits = _logits(network, scale, x)
         return jax.nn.softplus(-logits[:half]).mean() + jax.nn.softplus(logits[half:]).mean()
 
-    def step(now: tuple[Network, optax.OptState], key: PRNGKeyArray) -> tuple[tuple, None]:
-        network, state = now
-        key_yes, key_no = jax.random.split(key)
-        yes = jax.random.randint(key_yes, (half,), 0, jnp.maximum(num_terminal, 1))
-        no = jax.random.randint(key_no, (half,), jnp.minimum(num_terminal, num_rows - 1), num_rows)
-        x = inputs[order[jnp.concatenate([yes, no])]]
-        change, state = opt.update(jax.grad(loss)(network, x), state)
-        return (optax.apply_updates(network, change), state), None
+    def step(carry: tuple[Network, optax.OptState], key: PRNGKeyArray) -> tuple[tuple, None]:
+        network, opt_state = carry
+        key_terminal, key_other = jax.random.split(key)
+        first_other = jnp.minimum(num_terminal, num_rows - 1)
+        terminal_rows = jax.random.randint(key_terminal, (half,), 0, jnp.maximum(num_terminal, 1))
+        other_rows = jax.random.randint(key_other, (half,), first_other, num_rows)
+        x = inputs[order[jnp.concatenate([terminal_rows, other_rows])]]
+        change, opt_state = opt.update(jax.grad(loss)(network, x), opt_state)
+        return (optax.apply_updates(network, change), opt_state), None
 
     keys = jax.random.split(key, NUM_STEPS)
-    (network, state), _ = jax.lax.scan(step, (ending.network, ending.opt), keys)
-    seen = num_terminal > 0
-    others = num_rows - num_terminal
-    half_odds = 0.5 * jnp.log(num_terminal / jnp.maximum(others, 1))
-    offset = jnp.where(others > 0, half_odds, SURE)
-    offset = jnp.where(seen, offset, -jnp.inf)
-    trained = Ending(network, state, scale, offset)
+    (network, opt_state), _ = jax.lax.scan(step, (model.network, model.opt), keys)
+    any_terminal = num_terminal > 0
+    num_other = num_rows - num_terminal
+    half_odds = 0.5 * jnp.log(num_terminal / jnp.maximum(num_other, 1))
+    offset = jnp.where(num_other > 0, half_odds, CERTAIN)
+    offset = jnp.where(any_terminal, offset, -jnp.inf)
+    trained = TerminationModel(network, opt_state, scale, offset)
     # Without a terminal row there is nothing to tell apart: the weights stay as they are.
-    return jax.tree.map(lambda new, old: jnp.where(seen, new, old), trained, ending)
+    return jax.tree.map(lambda new, old: jnp.where(any_terminal, new, old), trained, model)

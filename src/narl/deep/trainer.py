@@ -1,400 +1,331 @@
-"""The training loop: environments on the host, learning on the device, an evaluation per epoch."""
+"""The host loop of Algorithm 1: environments step on the host while the device learns.
+
+`Trainer.step` is one environment step of every replica, with the functions of
+`narl.deep.algorithm` in the paper's order. The device's thread is `device_queue`, compilation is in
+`replicas`, evaluation in `evaluation`, the check for finite numbers in `finite`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from concurrent.futures import Future
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Num
 
-from narl.deep import metrics as diagnostics
-from narl.deep.algorithm import Clock, Learner, Programs
-from narl.deep.config import Settings
-from narl.deep.counters import LaneSpec, new_books
-from narl.deep.environment import HostEnv, MakeEnv, open_env
-from narl.deep.examination import Examiner
-from narl.deep.presets import find_preset
-from narl.deep.replicas import Lanes, Lifted, make_lanes
-from narl.deep.rollout import Ends, Lane
-from narl.deep.selection import OPTIMISTIC, RANDOM
-from narl.deep.spaces import Spaces, unscale_obs
-from narl.deep.termination import never
+from narl.deep.algorithm import Algorithm, ReplicaState, StepInfo
+from narl.deep.algorithms import ALGORITHMS, Optimism, optimism_of
+from narl.deep.config import Config
+from narl.deep.counters import new_counters
+from narl.deep.device_queue import DeviceQueue
+from narl.deep.environment import HostEnv
+from narl.deep.evaluation import Evaluator
+from narl.deep.finite import Fault, check_finite
+from narl.deep.metrics import epoch_metrics
+from narl.deep.replicas import Program, Replicas, make_replicas
+from narl.deep.rollout import ReplicaParams
+from narl.deep.training_environment import choose_termination, open_training_env
+from narl.deep.user_parts import NO_PARTS, UserParts
 from narl.errors import InputError
 
 
-class Fault(RuntimeError):
-    """A number that is not finite where learning needs one; one line names it."""
+class Programs(NamedTuple):
+    """The functions of `Algorithm`, mapped over all replicas and compiled once."""
+
+    act_randomly: Program
+    act: Program
+    update: Program
+    assess: Program
+    fit_model: Program
+    imagine: Program
 
 
-class Training:
-    """Lanes of one program, each with an environment of its own."""
+class Trainer:
+    """The replicas of one program, each with an environment of its own.
+
+    The replicas are those of all ``configs``, which must have one `shape`: every seed of the first,
+    then every seed of the second, and so on.
+    """
 
     def __init__(
         self,
-        settings: Settings,
-        lanes: Sequence[LaneSpec],
+        configs: Sequence[Config],
+        parts: UserParts = NO_PARTS,
         *,
-        make_env: MakeEnv | None = None,
-        termination: Ends | None = None,
-        runner: Callable[[int], Lanes] = make_lanes,
+        make_replicas: Callable[[int], Replicas] = make_replicas,
     ) -> None:
-        self.settings, self.specs = settings, tuple(lanes)
-        self._make_env = make_env
+        if len({config.shape for config in configs}) > 1:
+            raise InputError(
+                "configs: they cannot be trained together; they may differ in algorithm (with a "
+                "model), radius, elites and seeds only"
+            )
+        self.config, self.parts = configs[0], parts
+        self.replica_configs = [config for config in configs for _ in config.seeds]
+        self.seeds = [seed for config in configs for seed in config.seeds]
+        self.last_step = self.config.steps
+        """The step at which the training is over."""
+        self.inactive: set[int] = set()
+        """Replicas that are done: they step, learn and stop nothing any more."""
+        self.counters = new_counters(len(self.seeds))
         with contextlib.ExitStack() as opened:
-            self.envs = [self._opened(opened, spec.seed, "training") for spec in self.specs]
-            self.judges = [self._opened(opened, spec.seed, "evaluation") for spec in self.specs]
-            """Environments of the evaluations."""
-            self.horizon = self.envs[0].time_limit or settings.eval_horizon
-            self._examiner = Examiner(settings, self.specs, self.judges, self.horizon)
-            self.runner = runner(len(self.specs))
-            opened.callback(self.runner.close)
-            self._worker = ThreadPoolExecutor(1, thread_name_prefix="narl-device")
-            opened.callback(self._worker.shutdown)
-            self._running: Future[Any] | None = None
-            self.programs = self._programs(termination)
-            self._lift(self.runner)
-            self._nothing = np.zeros(len(self.specs), np.float32)
-            """For programs that take no argument per lane."""
-            self._loss: Any = self._nothing
-            """The critics' loss of the last updates."""
-            self._report: Any = None
-            """What the last training of the ensemble said of itself."""
-            self._judged: Any = None
-            """Judgement and sums of the last epoch."""
-            self.retired: set[int] = set()
-            """Lanes of which nobody wants to know any more."""
-            self.books = new_books(len(self.specs))
-            self.state = self._begin()
-            self._prepare()
-            self._close = opened.pop_all().close
+            self.envs = [self._open_env(opened, seed, "training") for seed in self.seeds]
+            eval_envs = [self._open_env(opened, seed, "evaluation") for seed in self.seeds]
+            self.horizon = self.envs[0].time_limit or self.config.eval_horizon
+            self._evaluator = Evaluator(self.config, self.seeds, eval_envs, self.horizon)
+            self.replicas = make_replicas(len(self.seeds))
+            opened.callback(self.replicas.close)
+            self.optimisms, indices = _optimisms(configs, parts, self.replicas.batched)
+            self.algorithm = self._make_algorithm()
+            self._queue = DeviceQueue(self._init_state(indices))
+            opened.callback(self._queue.close)
+            self._programs = self._compile()
+            self.close = opened.pop_all().close
+        self._loss: Future[Any] | None = None
+        """The critics' loss of the last update."""
+        self._fit: Future[Any] | None = None
+        """The fit that was begun while the policies were evaluated."""
 
-    def _opened(self, opened: contextlib.ExitStack, seed: int, role: str) -> HostEnv:
-        return opened.enter_context(contextlib.closing(self.open(seed, role=role)))
+    # --- Algorithm 1 ------------------------------------------------------------------------
 
-    def _programs(self, termination: Ends | None) -> Programs:
-        task = find_preset(self.settings.env) if self._make_env is None else None
-        spaces = self.envs[0].spaces
-        known = choose_ends(self.settings, spaces, termination, task.termination if task else None)
-        selectors = {_selector(spec) for spec in self.specs}
-        return Programs(
-            self.settings,
-            spaces.obs_dim,
-            spaces.action_dim,
-            known,
-            self.horizon,
-            selector=selectors.pop() if self.runner.batched and len(selectors) == 1 else None,
-        )
+    def step(self) -> dict[str, Any] | None:
+        """Take one environment step with every replica; at the end of an epoch, its metrics."""
+        config, counters = self.config, self.counters
+        info = self._step_info()
+        self._act_and_update(self._step_environments(), info)
+        counters.step += 1
+        metrics = None
+        if counters.step % config.epoch_length == 0 or self.is_over:
+            metrics = self._end_epoch(info)
+        if self._model_is_due:
+            self._renew_model()
+        return metrics
 
-    def open(self, seed: int, render_mode: str | None = None, role: str = "training") -> HostEnv:
-        """An environment like those of the training."""
-        return open_course(self.settings, seed, render_mode, self._make_env, role)
+    def _step_environments(self) -> Float[np.ndarray, "N O"]:
+        """Do the chosen actions; return [next_obs, reward, terminated, obs to act on] of each."""
+        counters = self.counters
+        rows = np.zeros((len(self.seeds), 2 * self.algorithm.obs_dim + 2), np.float32)
+        with self._time("env"):
+            for i in self.active:
+                step = self.envs[i].step(self._action[i])
+                counters.episode_return[i] += step.reward
+                obs = step.obs
+                if step.terminated or step.truncated:
+                    counters.finished[i].append(counters.episode_return[i])
+                    counters.num_episodes[i] += 1
+                    counters.episode_return[i] = 0.0
+                    obs = self.envs[i].reset()
+                rows[i] = np.concatenate([step.obs, [step.reward, step.terminated], obs])
+        return rows
 
-    def retire(self, lanes: slice) -> None:
-        """These lanes step in no environment any more, are not evaluated, and stop nobody."""
-        self.retired |= set(range(len(self.specs))[lanes])
-        self.state = self.runner.rest(self.state, self.retired)
+    def _act_and_update(self, observed: Float[np.ndarray, "N O"], info: StepInfo) -> None:
+        """Store the transitions, choose the next actions, then begin the updates of this step.
+
+        The updates run on the device while the environments take the next step.
+        """
+        is_random = self.counters.step + 1 < self.config.initial_steps
+        program = self._programs.act_randomly if is_random else self._programs.act
+        last_loss = self._loss
+        with self._time("sac"):
+            action = self._submit(program, info, observed)
+            if self.counters.step >= self.config.learn_after:
+                self._loss = self._submit(self._programs.update, info)
+            self._action = np.asarray(action.result())
+            if last_loss is not None:  # the update before this step, which is done by now
+                self._check_finite("critic_loss", np.asarray(last_loss.result()))
 
     @property
-    def state(self) -> Any:
-        """The lanes, after all that was begun."""
-        self._wait()
-        return self._state
+    def _model_is_due(self) -> bool:
+        """Whether the next step begins with a new model."""
+        config, since = self.config, self.counters.step - self.config.initial_steps
+        is_due = config.uses_model and since >= 0 and since % config.model_every == 0
+        return is_due and not self.is_over
 
-    @state.setter
-    def state(self, new: Any) -> None:
-        self._wait()
-        self._state = new
+    def _renew_model(self) -> None:
+        """Fit the ensemble to the data so far and fill the model buffer with imagined steps."""
+        info, reports = self._step_info(), self.counters.reports
+        with self._time("model"):
+            fit, self._fit = self._fit or self._submit(self._programs.fit_model, info), None
+            reports["fit"] = jax.tree.map(np.asarray, fit.result())
+        self._check_finite("the model's holdout error", reports["fit"].holdout_error)
+        with self._time("rollout"):
+            sums = self._submit(self._programs.imagine, info).result()
+            sums = jax.tree.map(np.asarray, sums)
+        for i in self.active:
+            if sums.nonfinite[i] > 0:
+                raise Fault(f"{self._where(i)}: {sums.nonfinite[i]:.0f} imagined steps not finite")
+        if "selections" in reports:
+            sums = jax.tree.map(np.add, reports["selections"], sums)
+        reports["selections"] = sums
 
-    def _wait(self) -> None:
-        """Until what was begun is done; raises what went wrong in it."""
-        if self._running is not None:
-            self._state = self._running.result()
-            self._running = None
+    def _end_epoch(self, info: StepInfo) -> dict[str, Any]:
+        """Evaluate the policies and return the metrics of the epoch.
 
-    def _begin_work(self, work: Callable[[Any], Any], *programs: Lifted) -> None:
-        """Lets another thread bring the state further; whoever asks for it next waits.
-
-        To hand a whole loop of updates to an accelerator keeps a thread busy for a good part of the
-        time that the loop takes. Environments need this one meanwhile. Compilation of the
-        ``programs`` is waited for here, where the clock takes account of it.
+        Episodes run on the host while the device assesses the policies and fits the next model.
         """
-        for program in programs:
-            program.wait()
-        self._running = self._worker.submit(work, self.state)
+        counters = self.counters
+        with self._time("eval"):
+            actors = self.replicas.to_host(self.state, lambda state: state.sac.actor)
+            starts = self._evaluator.starts(counters.step)
+            assessed = self._submit(self._programs.assess, info, starts)
+            if self._model_is_due:
+                self._fit = self._submit(self._programs.fit_model, self._step_info())
+            evaluations, confirmation = self._evaluator.evaluate(actors, counters, self.active)
+            assessment = jax.tree.map(np.asarray, assessed.result())
+        for name, sums in assessment.loss_sums.losses._asdict().items():
+            self._check_finite(name, sums)
+        metrics = epoch_metrics(self.config, counters, evaluations, assessment) | confirmation
+        counters.finished = [[] for _ in self.seeds]
+        counters.reports = {}
+        return metrics
 
-    def _lift(self, runner: Lanes) -> None:
-        lift, programs = runner.lift, self.programs
-        self._explore = lift(functools.partial(programs.act, random=True))
-        self._act = lift(functools.partial(programs.act, random=False))
-        self._learn = lift(programs.learn)
-        self._train_model = lift(programs.train_model)
-        self._roll = lift(programs.roll)
-        self._judge = lift(programs.judge)
-        self._new_tally = lift(programs.new_tally)
-        self._move = lift(programs.move)
-
-    def _begin(self) -> Any:
-        obs = np.stack([env.reset() for env in self.envs])
-        seeds = np.array([spec.seed for spec in self.specs], np.uint32)
-        state = self.runner.start(self.programs.begin, seeds, self._lane_options(), obs)
-        self._action = self.runner.export(state, lambda learner: learner.action)
-        return state
-
-    def _prepare(self) -> None:
-        """Compiles everything side by side, while the first steps are random."""
-        settings, state, clock = self.settings, self.state, self._clock(0)
-        obs_dim = self.programs.obs_dim
-        observed = np.zeros((len(self.specs), 2 * obs_dim + 2), np.float32)
-        starts = np.zeros((len(self.specs), settings.eval_episodes, obs_dim), np.float32)
-        self._explore.prepare(state, observed, clock)
-        self._act.prepare(state, observed, clock)
-        self._learn.prepare(state, self._nothing, clock)
-        self._judge.prepare(state, starts, clock)
-        self._new_tally.prepare(state, self._nothing, clock)
-        if settings.uses_model:
-            self._train_model.prepare(state, self._nothing, clock)
-            self._roll.prepare(state, self._nothing, clock)
-
-    def _lane_options(self) -> Lane:
-        radii = [np.inf if spec.radius is None else spec.radius for spec in self.specs]
-        elites = [self.settings.elites_of(spec.algo) for spec in self.specs]
-        kinds = [_selector(spec) for spec in self.specs]
-        return Lane(
-            np.array(kinds, np.int32),  # type: ignore[arg-type]
-            np.array(radii, np.float32),  # type: ignore[arg-type]
-            np.array(elites, np.int32),  # type: ignore[arg-type]
-        )
+    # --- state ------------------------------------------------------------------------------
 
     @property
     def is_over(self) -> bool:
         """Whether all steps are done."""
-        return self.books.step >= self.settings.steps
+        return self.counters.step >= self.last_step
 
     @property
     def all_solved(self) -> bool:
-        return all(step is not None for step in self.books.solved_step)
-
-    def advance(self) -> dict[str, Any] | None:
-        """One environment step of every lane; after the last of an epoch, its diagnostics."""
-        settings, books = self.settings, self.books
-        observed = self._step_envs()
-        step = books.step
-        clock = self._clock(step)
-        begin = self._now()
-        # The action first: while an accelerator learns, the environments take their step. The
-        # policy that acts is the one before this step's updates.
-        program = self._explore if step + 1 < settings.initial_steps else self._act
-        self.state, action = program(self.state, observed, clock)
-        before = self._loss
-        if step >= settings.learn_after:
-            self._begin_work(functools.partial(self._update, clock), self._learn)
-        self._action = np.asarray(action)
-        # The last step's: it is there by now, and nothing has to wait for it.
-        self._check("critic_loss", np.asarray(before))
-        books.seconds["sac"] += self._now() - begin
-        books.step = step + 1
-        if books.step % settings.epoch_length == 0 or self.is_over:
-            return self._end_epoch(clock)
-        if self._model_due:
-            self._begin_work(self._fit, self._train_model)
-            self._renew_model()
-        return None
-
-    def _update(self, clock: Clock, state: Any) -> Any:
-        state, self._loss = self._learn(state, self._nothing, clock)
-        return state
+        """Whether every replica has solved the task."""
+        return None not in self.counters.solved_step
 
     @property
-    def _model_due(self) -> bool:
-        """Whether the next step begins with a new model."""
-        settings, step = self.settings, self.books.step
-        since = step - settings.initial_steps
-        due = settings.uses_model and since >= 0 and since % settings.model_every == 0
-        return due and not self.is_over
+    def active(self) -> list[int]:
+        """The replicas that still learn."""
+        return [i for i in range(len(self.seeds)) if i not in self.inactive]
 
-    def _clock(self, step: int) -> Clock:
-        length = self.settings.rollout_length_at(step)
-        retained = min(self.settings.retained(length), self.settings.model_capacity)
-        return Clock(np.int32(step), np.int32(length), np.int32(retained))  # type: ignore[arg-type]
+    @property
+    def state(self) -> Any:
+        """The state of the replicas after everything that was begun; waits for it."""
+        return self._queue.wait()
 
-    def _now(self) -> float:
-        """A clock that stands still while programs are compiled."""
-        return time.perf_counter() - self.runner.compile_seconds
+    def to_host(self) -> ReplicaState:
+        """Return the whole state as NumPy arrays with a leading axis of replicas."""
+        return self.replicas.to_host(self.state)
 
-    def _step_envs(self) -> Float[np.ndarray, "N O"]:
-        """What the environments answer: next_obs, reward, terminated, where to act next."""
-        books, begin = self.books, time.perf_counter()
-        rows = np.zeros((len(self.specs), 2 * self.programs.obs_dim + 2), np.float32)
-        for i, env in enumerate(self.envs):
-            if i in self.retired:
-                continue
-            step = env.step(self._action[i])
-            books.episode_return[i] += step.reward
-            obs = step.obs
-            if step.terminated or step.truncated:
-                books.finished[i].append(books.episode_return[i])
-                books.num_episodes[i] += 1
-                books.episode_return[i] = 0.0
-                obs = env.reset()
-            rows[i] = np.concatenate([step.obs, [step.reward, step.terminated], obs])
-        books.seconds["env"] += time.perf_counter() - begin
-        return rows
+    def from_host(self, state: ReplicaState) -> None:
+        """Go on with a state that `to_host` returned."""
+        self._queue.replace(self.replicas.from_host(state))
+        self._action = np.asarray(state.action)
 
-    def catch_up(self) -> None:
-        """Trains the model that was due when all steps were done, now that there are more."""
-        if self._model_due and "fit" not in self.books.reports:
-            self._begin_work(self._fit, self._train_model)
+    def deactivate(self, replicas: slice) -> None:
+        """Stop stepping, evaluating and learning with these replicas."""
+        self.inactive |= set(range(len(self.seeds))[replicas])
+        self._queue.replace(self.replicas.deactivate(self.state, self.inactive))
+
+    def extend(self, last_step: int) -> None:
+        """Go on to a later last step, with the new model that was not needed before."""
+        self.last_step = last_step
+        if self._model_is_due and "fit" not in self.counters.reports:
             self._renew_model()
 
-    def _fit(self, state: Any) -> Any:
-        """Trains the ensemble."""
-        clock = self._clock(self.books.step)
-        state, self._report = self._train_model(state, self._nothing, clock)
+    def check_policies(self) -> None:
+        """Raise a `Fault` if a parameter of a policy, critic or optimiser is not finite."""
+        sac = self.replicas.to_host(self.state, lambda state: state.sac)
+        for path, values in jax.tree_util.tree_leaves_with_path(sac):
+            name = jax.tree_util.keystr(path, simple=True, separator=".")
+            self._check_finite(f"sac.{name}", values)
+
+    # --- set-up -----------------------------------------------------------------------------
+
+    def _open_env(self, opened: contextlib.ExitStack, seed: int, role: str) -> HostEnv:
+        env = open_training_env(self.config, seed, source=self.parts.env, role=role)
+        return opened.enter_context(contextlib.closing(env))
+
+    def _make_algorithm(self) -> Algorithm:
+        spaces = self.envs[0].spaces
+        return Algorithm(
+            self.config,
+            spaces.obs_dim,
+            spaces.action_dim,
+            choose_termination(self.config, spaces, self.parts),
+            self.horizon,
+            self.optimisms,
+        )
+
+    def _init_state(self, optimism: Sequence[int]) -> Any:
+        """Reset the environments and return the first state of every replica."""
+        configs = self.replica_configs
+        radii = [np.inf if config.radius is None else config.radius for config in configs]
+        params = ReplicaParams(
+            np.array(optimism, np.int32),  # type: ignore[arg-type]
+            np.array(radii, np.float32),  # type: ignore[arg-type]
+            np.array([config.num_elites for config in configs], np.int32),  # type: ignore[arg-type]
+        )
+        obs = np.stack([env.reset() for env in self.envs])
+        seeds = np.array(self.seeds, np.uint32)
+        state = self.replicas.init(self.algorithm.init, seeds, params, obs)
+        self._action = self.replicas.to_host(state, lambda state: state.action)
         return state
 
-    def _judge_and_fit(self, starts: Any, clock: Clock, renewing: bool, state: Any) -> Any:
-        """What the model promises, the sums of the epoch and, if it is due, the next model."""
-        state, judgement = self._judge(state, starts, clock)
-        state, tally = self._new_tally(state, self._nothing, clock)
-        self._judged = judgement, tally
-        return self._fit(state) if renewing else state
+    def _compile(self) -> Programs:
+        """Begin to compile every program side by side, while the first steps are random."""
+        algorithm, map_replicas = self.algorithm, self.replicas.map
+        programs = Programs(
+            map_replicas(functools.partial(algorithm.act, random=True)),
+            map_replicas(functools.partial(algorithm.act, random=False)),
+            *map(map_replicas, (algorithm.update, algorithm.assess)),
+            *map(map_replicas, (algorithm.fit_model, algorithm.imagine)),
+        )
+        state, info, num_replicas = self.state, self._step_info(), len(self.seeds)
+        observed = np.zeros((num_replicas, 2 * algorithm.obs_dim + 2), np.float32)
+        episodes = self.config.eval_episodes
+        starts = np.zeros((num_replicas, episodes, algorithm.obs_dim), np.float32)
+        programs.act_randomly.compile_for(state, observed, info)
+        programs.act.compile_for(state, observed, info)
+        programs.update.compile_for(state, self._no_argument, info)
+        programs.assess.compile_for(state, starts, info)
+        if self.config.uses_model:
+            programs.fit_model.compile_for(state, self._no_argument, info)
+            programs.imagine.compile_for(state, self._no_argument, info)
+        return programs
 
-    def _renew_model(self) -> None:
-        """Waits for the ensemble and fills the model buffer."""
-        seconds, reports = self.books.seconds, self.books.reports
-        clock = self._clock(self.books.step)
-        begin = self._now()
-        self._wait()
-        reports["fit"] = jax.tree.map(np.asarray, self._report)
-        self._check("the model's holdout error", reports["fit"].holdout_error)
-        trained = self._now()
-        self.state, selections = self._roll(self.state, self._nothing, clock)
-        selections = jax.tree.map(np.asarray, selections)
-        for i, number in enumerate(selections.nonfinite):
-            if number > 0 and i not in self.retired:
-                raise Fault(f"{self._where(i)}: {number:.0f} imagined steps are not finite")
-        if "selections" in reports:
-            selections = jax.tree.map(np.add, reports["selections"], selections)
-        reports["selections"] = selections
-        seconds["model"] += trained - begin
-        seconds["rollout"] += self._now() - trained
+    # --- the device, the clock and the check of numbers -------------------------------------
 
-    def _end_epoch(self, clock: Clock) -> dict[str, Any]:
-        """Evaluates, gathers the diagnostics and begins their sums anew."""
-        books, begin = self.books, self._now()
-        actors = self.runner.export(self.state, lambda learner: learner.sac.actor)
-        renewing = self._model_due
-        # Episodes run on the host: an accelerator judges and trains the next model meanwhile.
-        starts = self._examiner.starts(books.step)
-        work = functools.partial(self._judge_and_fit, starts, clock, renewing)
-        self._begin_work(work, self._judge, self._new_tally, self._train_model)
-        evaluations, confirming = self._examiner.examine(actors, books, self.retired)
-        books.seconds["eval"] += self._now() - begin
-        begin = self._now()
-        self._wait()
-        books.seconds["model" if renewing else "eval"] += self._now() - begin
-        judgement, tally = jax.tree.map(np.asarray, self._judged)
-        for name, values in tally.losses._asdict().items():
-            self._check(name, values)
-        row = diagnostics.epoch_row(self.settings, books, evaluations, judgement, tally)
-        row |= confirming
-        books.finished = [[] for _ in self.specs]
-        books.reports = {}
-        if renewing:
-            self._renew_model()
-        return row
+    def _submit(self, program: Program, info: StepInfo, own: Any = None) -> Future[Any]:
+        return self._queue.submit(program, self._no_argument if own is None else own, info)
 
-    def _check(self, what: str, values: Float[np.ndarray, "N ..."]) -> None:
-        """Stops at a number that is not finite."""
-        for i, value in enumerate(values):
-            if i not in self.retired and not np.isfinite(value).all():
-                found = np.ravel(value)[~np.isfinite(np.ravel(value))][0]
-                raise Fault(f"{self._where(i)}: {what} is {found}")
+    @functools.cached_property
+    def _no_argument(self) -> Float[np.ndarray, " N"]:
+        """The argument of programs that take none of their own."""
+        return np.zeros(len(self.seeds), np.float32)
 
-    def _where(self, lane: int) -> str:
-        """The step and the lane, with its configuration where there are several."""
-        spec, others = self.specs[lane], {(one.algo, one.radius) for one in self.specs}
-        kind = f"{spec.algo}, radius {spec.radius}, " if len(others) > 1 else ""
-        return f"step {self.books.step}: {kind}seed {spec.seed}"
+    def _step_info(self) -> StepInfo:
+        step = self.counters.step
+        length = self.config.rollout_length_at(step)
+        retained = min(self.config.retained(length), self.config.model_capacity)
+        return StepInfo(np.int32(step), np.int32(length), np.int32(retained))  # type: ignore[arg-type]
 
-    def export(self) -> Learner:
-        """The whole state as NumPy arrays with a leading axis of lanes."""
-        return self.runner.export(self.state)
+    def _time(self, part: str) -> contextlib.AbstractContextManager[None]:
+        return self.counters.time(part, lambda: self.replicas.compiler.seconds)
 
-    def restore(self, learner: Learner) -> None:
-        """Takes over what `export` gave."""
-        self.state = self.runner.restore(learner)
-        self._action = np.asarray(learner.action)
+    def _check_finite(self, name: str, values: Num[np.ndarray, "N ..."]) -> None:
+        check_finite(name, values, self.active, self._where)
 
-    def cut_episodes(self, lanes: Sequence[int] | None = None) -> None:
-        """Ends the episodes of those lanes (None: of all) here, as a time limit would.
-
-        For environments that cannot be brought back to where they were. The next episodes begin
-        with seeds of this step; their first action is the one that was drawn for the old episode.
-        """
-        books = self.books
-        obs = np.array(self.runner.export(self.state, lambda learner: learner.obs))
-        for i in range(len(self.specs)) if lanes is None else lanes:
-            books.episode_return[i] = 0.0
-            obs[i] = self.envs[i].cut(books.step)
-        self.state, _ = self._move(self.state, obs, self._clock(books.step))
-
-    def close(self) -> None:
-        """Closes environments and threads."""
-        self._close()
+    def _where(self, replica: int) -> str:
+        """Describe the step and a replica, with its algorithm where there are several."""
+        config = self.replica_configs[replica]
+        kinds = {(each.algo, each.radius) for each in self.replica_configs}
+        kind = f"{config.algo}, radius {config.radius}, " if len(kinds) > 1 else ""
+        return f"step {self.counters.step}: {kind}seed {self.seeds[replica]}"
 
 
-def _selector(spec: LaneSpec) -> int:
-    return OPTIMISTIC if spec.algo == "narl" else RANDOM
+def _optimisms(
+    configs: Sequence[Config], parts: UserParts, batched: bool
+) -> tuple[tuple[Optimism, ...], list[int]]:
+    """Return the ways to select of one program, and the index that each replica uses.
 
-
-def open_course(
-    settings: Settings,
-    seed: int,
-    render_mode: str | None = None,
-    make_env: MakeEnv | None = None,
-    role: str = "training",
-) -> HostEnv:
-    """An environment like those of the training."""
-    task = find_preset(settings.env) if make_env is None else None
-    return open_env(
-        settings.env if make_env is None else make_env,
-        seed,
-        task.env_kwargs if task else {},
-        render_mode,
-        scaling=settings.obs_scaling,
-        obs_keep=task.obs_keep if task else None,
-        role=role,
-    )
-
-
-def choose_ends(
-    settings: Settings, spaces: Spaces, given: Ends | None, known: Ends | None
-) -> Ends | None:
-    """The termination inside the model, in the units of the networks; None: learned."""
-    kind = settings.termination
-    if kind == "never":
-        return never
-    if kind == "learned":
-        return None
-    ends = known if given is None else given
-    if ends is None:
-        if kind == "known":
-            raise InputError(
-                f"termination: none is known for {settings.env}; give learned, in Python a function"
-            )
-        return None
-    centre = 0.5 * (spaces.action_low + spaces.action_high)
-    half = 0.5 * (spaces.action_high - spaces.action_low)
-
-    def in_their_units(obs: Any, action: Any, next_obs: Any) -> Any:
-        native = centre + half * action
-        return ends(unscale_obs(spaces, obs), native, unscale_obs(spaces, next_obs))
-
-    return in_their_units
+    In a batch every branch is computed, so it holds only the ways that are used. On the CPU one
+    branch runs, and a program with all of them gives a replica the same bits alone or among others.
+    """
+    used = [optimism_of(config.algo, parts.select, parts.bonus) for config in configs]
+    everyone = [] if batched else [optimism_of(name) for name in sorted(ALGORITHMS)]
+    distinct = list(dict.fromkeys(each for each in (*everyone, *used) if each is not None))
+    index = [0 if each is None else distinct.index(each) for each in used]
+    per_replica = zip(configs, index, strict=True)
+    return tuple(distinct), [i for config, i in per_replica for _ in config.seeds]

@@ -1,7 +1,14 @@
-"""The paper's experiments, by id."""
+"""The experiments of the paper, by id."""
 
 from narl.experiments import ablation, fig1a, fig1b, fig1c, fig3a, table1, table2
-from narl.experiments.experiment import SCALES, Experiment, Scale, Watch, reproduce
+from narl.experiments.experiment import (
+    SCALES,
+    Experiment,
+    ExperimentHooks,
+    Findings,
+    Scale,
+    reproduce,
+)
 from narl.report.document import Outcome
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -9,4 +16,13 @@ EXPERIMENTS: dict[str, Experiment] = {
     for module in (fig1a, fig1b, fig1c, table1, ablation, fig3a, table2)
 }
 
-__all__ = ["EXPERIMENTS", "SCALES", "Experiment", "Outcome", "Scale", "Watch", "reproduce"]
+__all__ = [
+    "EXPERIMENTS",
+    "SCALES",
+    "Experiment",
+    "ExperimentHooks",
+    "Findings",
+    "Outcome",
+    "Scale",
+    "reproduce",
+]

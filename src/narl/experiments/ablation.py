@@ -1,6 +1,6 @@
-"""Which reading of the paper gives which result; sweeps of c and of M (ours).
+"""Ablation: results of several readings of the paper, and sweeps of c and M (ours).
 
-Runs on seeds of its own (from 1000), so that the figures report on seeds that chose nothing.
+Its seeds begin at 1000: the default c was chosen on them, and the figures use others.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from narl.experiments.analysis import final_regret, spread
-from narl.experiments.experiment import Experiment, Result, Scale
-from narl.experiments.fig1c import solved
-from narl.report.document import Chart, Claim, Outcome, Series, Table
+from narl.experiments.analysis import episodes_to_solve, final_regret, spread
+from narl.experiments.experiment import Experiment, Findings, Result, Scale
+from narl.report.document import Chart, Claim, Series, Table
 from narl.stats import median_iqr
-from narl.tabular.config import Study, study
-from narl.tabular.narl_ucrl import NarlUcrl
+from narl.tabular.config import Config, make_config
+from narl.tabular.options import NarlUcrl
 
 _CLIPPED = {"noised": "both", "c": 1.0}
 READINGS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -64,35 +63,35 @@ _SMOKE_ENVS = ("RiverSwim", "Deep Sea 10")
 
 
 def _sweeps() -> dict[str, tuple[str, str, dict[str, Any]]]:
-    """label → (environment, swept option, options)."""
-    found: dict[str, tuple[str, str, dict[str, Any]]] = {}
+    """Return the environment, the swept option and the options of every sweep, by label."""
+    sweeps: dict[str, tuple[str, str, dict[str, Any]]] = {}
     for env in SWEEP_ENVS:
         for c in CONSTANTS:
-            found[f"c={c:g} · {env}"] = (env, "c", {"c": c})
+            sweeps[f"c={c:g} · {env}"] = (env, "c", {"c": c})
         if env in ("RiverSwim", "Deep Sea 20", "chain 10"):
             for noise in ("gaussian", "bootstrap"):
                 for members in MEMBERS:
                     options = {"noise": noise, "members": members}
-                    found[f"M={members} · {noise} · {env}"] = (env, "members", options)
-    found["bootstrap · Deep Sea 28"] = ("Deep Sea 28", "none", {"noise": "bootstrap"})
-    return found
+                    sweeps[f"M={members} · {noise} · {env}"] = (env, "members", options)
+    sweeps["bootstrap · Deep Sea 28"] = ("Deep Sea 28", "none", {"noise": "bootstrap"})
+    return sweeps
 
 
-def cells(scale: Scale) -> dict[str, Study]:
-    """Readings on every environment, then the sweeps."""
+def cells(scale: Scale) -> dict[str, Config]:
+    """Return the readings on every environment, then the sweeps."""
     episodes, num_seeds = _SIZES[scale]
-    common = {"episodes": episodes, "seeds": range(1000, 1000 + num_seeds)}
+    shared: dict[str, Any] = {"episodes": episodes, "seeds": range(1000, 1000 + num_seeds)}
     keep = _SMOKE_ENVS if scale == "smoke" else tuple(SWEEP_ENVS)
-    found = {
-        f"{reading} · {env}": study(agent, **ENVS[env], **common, **options)
+    configs = {
+        f"{reading} · {env}": make_config(agent, **ENVS[env], **shared, **options)
         for env in ENVS
         for reading, (agent, options) in READINGS.items()
         if env in keep and (reading, env) not in SKIPPED
     }
     for label, (env, _, options) in _sweeps().items():
         if env in keep:
-            found[label] = study("narl-ucrl", **SWEEP_ENVS[env], **common, **options)
-    return found
+            configs[label] = make_config("narl-ucrl", **SWEEP_ENVS[env], **shared, **options)
+    return configs
 
 
 def _readings_table(results: Mapping[str, Result]) -> Table:
@@ -107,7 +106,7 @@ def _readings_table(results: Mapping[str, Result]) -> Table:
                 row.append(float(np.median(final_regret(result))))
         for env in ("Deep Sea 10", "Deep Sea 20"):
             result = results.get(f"{reading} · {env}")
-            times = np.array([np.inf]) if result is None else solved(result)
+            times = np.array([np.inf]) if result is None else episodes_to_solve(result)
             median = float(np.median(times))
             row.append(median if np.isfinite(median) else None)
         rows.append(row)
@@ -151,7 +150,7 @@ def _sweep_chart(option: str, title: str, results: Mapping[str, Result]) -> Char
 
 
 def _claims(results: Mapping[str, Result]) -> list[Claim]:
-    """Which constants c fit both of the paper's findings at once."""
+    """Return claims about the constants c that fit both findings of the paper at once."""
     needed = ["OPSRL · RiverSwim", "UCRL2 · RiverSwim", "bootstrap · Deep Sea 28"]
     if not all(label in results for label in needed):
         return []
@@ -159,15 +158,15 @@ def _claims(results: Mapping[str, Result]) -> list[Claim]:
         np.median(final_regret(results["OPSRL · RiverSwim"])),
         np.median(final_regret(results["UCRL2 · RiverSwim"])) / 10,
     )
-    rival = np.median(solved(results["bootstrap · Deep Sea 28"]))
+    bootstrap = np.median(episodes_to_solve(results["bootstrap · Deep Sea 28"]))
     fits = []
     for c in CONSTANTS:
         regret = np.median(final_regret(results[f"c={c:g} · RiverSwim"]))
-        times = solved(results[f"c={c:g} · Deep Sea 28"])
-        if regret < limit and times.max() < np.inf and np.median(times) < rival:
+        times = episodes_to_solve(results[f"c={c:g} · Deep Sea 28"])
+        if regret < limit and times.max() < np.inf and np.median(times) < bootstrap:
             fits.append(c)
     chosen = NarlUcrl().c
-    label = f"c={chosen:g} · Deep Sea 28"
+    solved = {c: episodes_to_solve(results[f"c={c:g} · Deep Sea 28"]) for c in (chosen, 1.0)}
     return [
         Claim(
             "ablation-default",
@@ -177,8 +176,8 @@ def _claims(results: Mapping[str, Result]) -> list[Claim]:
             "ours; facts behind §5",
             "holds" if fits and max(fits) == chosen else "fails",
             f"c that fit: {', '.join(f'{c:g}' for c in fits) or 'none'}; default {chosen:g}; Deep "
-            f"Sea 28 solved at {spread(solved(results[label]))}, bootstrap at {rival:.4g}; the "
-            "default was chosen by this rule",
+            f"Sea 28 solved at {spread(solved[chosen])}, bootstrap at {bootstrap:.4g}; the default "
+            "was chosen by this rule",
         ),
         Claim(
             "ablation-printed",
@@ -186,19 +185,15 @@ def _claims(results: Mapping[str, Result]) -> list[Claim]:
             "§5",
             "holds" if 1.0 in fits else "fails",
             f"RiverSwim regret {spread(final_regret(results['c=1 · RiverSwim']))}; Deep Sea 28: "
-            f"{int(np.isfinite(solved(results['c=1 · Deep Sea 28'])).sum())} seeds solve it",
+            f"{int(np.isfinite(solved[1.0]).sum())} seeds solve it",
         ),
     ]
 
 
-def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
-    """A table of readings and two sweeps."""
+def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
+    """Return the table of readings, the charts of both sweeps, and the claims."""
     episodes, num_seeds = _SIZES[scale]
-    return Outcome(
-        id="ablation",
-        title="Ablation: readings of the paper, c and M",
-        scale=scale,
-        command="",
+    return Findings(
         about=f"{episodes} episodes, {num_seeds} seeds (1000 …), M = 10 unless swept. Sweeps are "
         "of the Gaussian agent with noise on the reward alone, and of bootstrap.",
         charts=[

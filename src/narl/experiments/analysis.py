@@ -1,4 +1,4 @@
-"""Charts, tables and verdicts that several experiments share."""
+"""Numbers, tables and verdicts that several experiments share."""
 
 from __future__ import annotations
 
@@ -9,52 +9,33 @@ from jaxtyping import Float
 
 from narl.decomposition import decompose
 from narl.experiments.experiment import Result
-from narl.report.document import Series, Table, Verdict
+from narl.report.document import Table, Verdict
 from narl.stats import median_iqr
-
-POINTS = 200
-"""Points kept of a curve: enough for the eye, small enough to commit."""
-
-
-def thin(length: int, *, log: bool = False) -> np.ndarray:
-    """Indices of at most `POINTS` points, the first and the last among them."""
-    if length <= POINTS:
-        return np.arange(length)
-    if log:
-        return np.unique(np.geomspace(1, length, POINTS).round().astype(int)) - 1
-    return np.unique(np.linspace(0, length - 1, POINTS).round().astype(int))
-
-
-def band(label: str, curves: Float[np.ndarray, "N K"], *, log: bool = False) -> Series:
-    """Median over seeds with quartiles, against the episode's number."""
-    keep = thin(curves.shape[1], log=log)
-    median, q25, q75 = median_iqr(curves[:, keep], axis=0)
-    return Series(label, (keep + 1).tolist(), median.tolist(), q25.tolist(), q75.tolist())
 
 
 def cumulative_regret(result: Result) -> Float[np.ndarray, "N K"]:
-    """Σ_{j≤k} V(π*) − V(π_j) per seed."""
+    """Return Σ_{j≤k} V(π*) − V(π_j) per seed."""
     return np.cumsum(result.array("regret"), axis=1)
 
 
 def final_regret(result: Result) -> Float[np.ndarray, " N"]:
-    """The regret after the last episode, per seed."""
+    """Return the regret after the last episode, per seed."""
     return result.array("regret").sum(axis=1)
 
 
-def terms(result: Result) -> dict[str, Float[np.ndarray, "N K"]]:
-    """Cumulative regret, optimism and estimation error (Eq. 1)."""
+def decomposition_terms(result: Result) -> dict[str, Float[np.ndarray, "N K"]]:
+    """Return cumulative regret, optimism and estimation error (Eq. 1) per seed."""
     v_star = result.run.metrics["v_star"]
     parts = decompose(v_star, result.array("value"), v_star - result.array("regret"))
     return parts.cumulative()._asdict()
 
 
 def decomposition_table(id_: str, title: str, results: Mapping[str, Result]) -> Table:
-    """Eq. 1 for every agent, at the end."""
+    """Return the table of the terms of Eq. 1 after the last episode, for every agent."""
     rows = []
     for label, result in results.items():
         cells: list[str | float] = [label]
-        for curve in terms(result).values():
+        for curve in decomposition_terms(result).values():
             cells += [float(x) for x in median_iqr(curve[:, -1])]
         v_star = result.run.metrics["v_star"]
         cells.append(float((result.array("value") >= v_star).mean()))
@@ -73,8 +54,18 @@ def decomposition_table(id_: str, title: str, results: Mapping[str, Result]) -> 
     )
 
 
-def below(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> Verdict:
-    """Is x smaller than y? Decided where the quartile ranges are apart, by seeds."""
+def episodes_to_solve(result: Result) -> Float[np.ndarray, " N"]:
+    """Return the episode at which each seed solved Deep Sea; infinity if it did not."""
+    return _infinite_if_none(result.run.metrics["solved_episode"])
+
+
+def steps_to_solve(result: Result) -> Float[np.ndarray, " N"]:
+    """Return the step of the evaluation that solved the task, per seed; infinity if none did."""
+    return _infinite_if_none(result.run.metrics["solved_step"])
+
+
+def is_below(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> Verdict:
+    """Return whether x is smaller than y: decided if the quartile ranges over seeds are apart."""
     _, x25, x75 = median_iqr(np.asarray(x))
     _, y25, y75 = median_iqr(np.asarray(y))
     if x75 < y25:
@@ -84,16 +75,50 @@ def below(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> V
     return "undecided"
 
 
-def worst(verdicts: Sequence[Verdict]) -> Verdict:
-    """A conjunction: one failure fails it, one open question leaves it open."""
+def needs_fewer_steps(x: Float[np.ndarray, " N"], y: Float[np.ndarray, " N"]) -> Verdict:
+    """Return whether x needs fewer steps than y, by quartiles.
+
+    One seed, or two algorithms that never solve the task, leave it undecided.
+    """
+    if min(len(x), len(y)) < 2:
+        return "undecided"
+    verdict = is_below(x, y)
+    both_never = verdict == "fails" and not np.isfinite(median_iqr(y)[2])
+    return "undecided" if both_never else verdict
+
+
+def all_hold(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict on a conjunction: one failure fails it, one open part leaves it open."""
     if "fails" in verdicts:
         return "fails"
     return "undecided" if "undecided" in verdicts else "holds"
 
 
+def mean_and_std(values: Float[np.ndarray, " N"]) -> list[float | None]:
+    """Return the mean and the population standard deviation; None without enough values."""
+    return [
+        float(values.mean()) if len(values) else None,
+        float(values.std()) if len(values) > 1 else None,
+    ]
+
+
 def spread(x: Sequence[float] | np.ndarray) -> str:
-    """Median and quartiles, for a sentence."""
+    """Return the median and the quartiles as text, such as "27 [23, 33]"."""
     median, q25, q75 = (
         f"{v:.4g}" if np.isfinite(v) else "never" for v in median_iqr(np.asarray(x))
     )
     return f"{median} [{q25}, {q75}]"
+
+
+def list_steps(steps: Float[np.ndarray, " N"]) -> str:
+    """Return the steps to solve of every seed as text."""
+    return ", ".join(f"{step:.0f}" if np.isfinite(step) else "never" for step in steps)
+
+
+def count_seeds(num_seeds: int) -> str:
+    """Return the number of seeds as text: "one seed" or "10 seeds"."""
+    return "one seed" if num_seeds == 1 else f"{num_seeds} seeds"
+
+
+def _infinite_if_none(values: Sequence[float | None]) -> Float[np.ndarray, " N"]:
+    return np.array([np.inf if value is None else float(value) for value in values])

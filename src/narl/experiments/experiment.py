@@ -1,4 +1,4 @@
-"""What an experiment is: its cells, its analysis and its claims, in one small file each."""
+"""Experiments: the configurations to run, their analysis, and the outcome."""
 
 from __future__ import annotations
 
@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from narl import storage
-from narl.report.document import Outcome
-from narl.storage.metrics_log import NAME as JOURNAL
-from narl.storage.metrics_log import rows_from_bytes
-from narl.tabular.config import Study, execute
+from narl.report.document import (
+    ENVIRONMENT,
+    TRAINING_ENVIRONMENT,
+    Chart,
+    Claim,
+    Outcome,
+    Table,
+)
+from narl.tabular.config import Config as TabularConfig
+from narl.tabular.stored_run import run_config
 
 if TYPE_CHECKING:
-    from narl.deep.training_run import Course
+    from narl.deep.config import Config as TrainingConfig
 
-Cell: TypeAlias = "Study | Course"
-"""What is run with all its seeds: a tabular study, or a training of the deep half."""
+Cell: TypeAlias = "TabularConfig | TrainingConfig"
+"""A configuration that is run with all its seeds, of the tabular or the deep half."""
 
 Scale = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
@@ -27,92 +33,54 @@ SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """One finished cell."""
+    """A cell and its finished run."""
 
-    item: Cell
+    cell: Cell
     run: storage.Run
 
     def array(self, name: str) -> np.ndarray:
-        """One of the run's arrays, in float64; those of a study are [seeds, episodes]."""
+        """Return an array of the run in float64; those of a tabular run are [seeds, episodes]."""
         return self.run.arrays()[name].astype(np.float64)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The journal of a training: what every epoch told, by name."""
-        return rows_from_bytes(self.run.extra(JOURNAL))
+        """Return the rows of a training's metrics log, one per epoch."""
+        return storage.rows_from_bytes(self.run.extra(storage.PROGRESS))
+
+
+class Findings(NamedTuple):
+    """The analysis of an experiment's results."""
+
+    about: str
+    """A few sentences about what was run."""
+    charts: list[Chart]
+    tables: list[Table]
+    claims: list[Claim]
+    notes: Sequence[str] = ()
 
 
 class Experiment(NamedTuple):
-    """A figure or table of the paper."""
+    """A figure or a table of the paper, or a comparison of ours."""
 
     id: str
     title: str
     cells: Callable[[Scale], Mapping[str, Cell]]
-    """What is run, by label."""
-    analyse: Callable[[Scale, Mapping[str, Result]], Outcome]
-    """What comes out: charts, tables, claims."""
+    """Returns the configurations to run, by label."""
+    analyse: Callable[[Scale, Mapping[str, Result]], Findings]
+    """Returns charts, tables and claims from the results, by label."""
 
 
-ENVIRONMENT = ("narl", "python", "jax", "jaxlib", "numpy", "device")
-"""What an outcome records of the machine: made again on the same one, it is the same file, but
-for the seconds that a training took."""
-OF_TRAININGS = ("optax", "gymnasium", "mujoco")
-"""… and on what trainings depend besides."""
+class ExperimentHooks(NamedTuple):
+    """Functions that an experiment calls to report its progress."""
+
+    on_begin: Callable[[str, int], None] = lambda label, length: None
+    """Called when cells begin, with their label and their `length`."""
+    on_progress: Callable[[str, int], None] = lambda label, done: None
+    """Called with the label and the number of episodes or environment steps that are done."""
+    on_end: Callable[[str, bool], None] = lambda label, found: None
+    """Called when a cell has ended, with its label and whether its run was in the store."""
 
 
-class Watch(NamedTuple):
-    """How a caller follows an experiment."""
-
-    begin: Callable[[str, Cell, int], None]
-    """A cell begins (its label, what is run, its `length`)."""
-    advance: Callable[[str, int], None]
-    """Episodes or environment steps of the cell that are done."""
-    end: Callable[[str, bool], None]
-    """A cell ended; True if its run was found finished."""
-
-
-SILENT = Watch(lambda *begin: None, lambda *advance: None, lambda *end: None)
-
-
-def is_training(item: Cell) -> bool:
-    """Whether a cell belongs to the deep half: it leaves checkpoints, and can be asked to stop."""
-    return not isinstance(item, Study)
-
-
-def length(item: Cell) -> int:
-    """What a cell has to do for each seed at most: episodes, or environment steps."""
-    return item.episodes if isinstance(item, Study) else item.settings.steps
-
-
-def run_cells(
-    items: Sequence[Cell],
-    root: Path,
-    *,
-    progress: Callable[[int], None],
-    should_stop: Callable[[], bool] = lambda: False,
-    fresh: bool = False,
-) -> list[tuple[storage.Run, bool]]:
-    """The finished runs of one of `batches`, found in the store (True) or made now (False).
-
-    A training that was stopped goes on from its last checkpoint.
-    """
-    studies = [item for item in items if isinstance(item, Study)]
-    if studies:
-        return [execute(study, root, progress=progress, fresh=fresh) for study in studies]
-    from narl.deep.training_run import train_together
-
-    courses = [item for item in items if not isinstance(item, Study)]
-    return train_together(
-        courses, root, on_step=progress, on_resume=progress, should_stop=should_stop, fresh=fresh
-    )
-
-
-def batches(cells: Mapping[str, Cell]) -> list[tuple[str, ...]]:
-    """Labels of what is run together: a study by itself, trainings of one shape in one program."""
-    together: dict[Any, list[str]] = {}
-    for label, item in cells.items():
-        key = label if isinstance(item, Study) else item.shape
-        together.setdefault(key, []).append(label)
-    return [tuple(labels) for labels in together.values()]
+NO_HOOKS = ExperimentHooks()
 
 
 def reproduce(
@@ -120,40 +88,99 @@ def reproduce(
     scale: Scale,
     root: Path,
     *,
-    watch: Watch = SILENT,
+    hooks: ExperimentHooks = NO_HOOKS,
     should_stop: Callable[[], bool] = lambda: False,
     fresh: bool = False,
 ) -> Outcome:
-    """Runs (or finds) every cell and analyses them together.
+    """Run every cell that is not in the store, and return the analysis of all of them.
 
-    When ``should_stop`` says so, a training leaves a checkpoint and raises
-    `narl.deep.training_run.Stopped`; called again, the experiment goes on from there.
+    When ``should_stop`` returns True, a training writes a checkpoint and raises
+    `narl.deep.training_run.Stopped`; a second call continues the experiment from there.
     """
     cells = experiment.cells(scale)
     results: dict[str, Result] = {}
     for labels in batches(cells):
-        items, name = [cells[label] for label in labels], "; ".join(labels)
-        watch.begin(name, items[0], length(items[0]))
+        batch, name = [cells[label] for label in labels], "; ".join(labels)
+        hooks.on_begin(name, length(batch[0]))
 
         def advance(done: int, name: str = name) -> None:
-            watch.advance(name, done)
+            hooks.on_progress(name, done)
 
-        made = run_cells(items, root, progress=advance, should_stop=should_stop, fresh=fresh)
-        for label, item, (kept, found) in zip(labels, items, made, strict=True):
-            results[label] = Result(item, kept)
-            watch.end(label, found)
+        runs = _run_batch(batch, root, advance, should_stop, fresh)
+        for label, cell, (run, found) in zip(labels, batch, runs, strict=True):
+            results[label] = Result(cell, run)
+            hooks.on_end(label, found)
     results = {label: results[label] for label in cells}
-    outcome = experiment.analyse(scale, results)
+    findings = experiment.analyse(scale, results)
+    return _outcome(experiment, scale, results, findings)
+
+
+def batches(cells: Mapping[str, Cell]) -> list[tuple[str, ...]]:
+    """Return the labels of cells that run together.
+
+    Trainings of one shape run in one program; a tabular configuration runs by itself.
+    """
+    together: dict[Any, list[str]] = {}
+    for label, cell in cells.items():
+        key = label if isinstance(cell, TabularConfig) else cell.shape
+        together.setdefault(key, []).append(label)
+    return [tuple(labels) for labels in together.values()]
+
+
+def is_training(cell: Cell) -> bool:
+    """Return whether a cell is a training, which leaves checkpoints and can be stopped."""
+    return not isinstance(cell, TabularConfig)
+
+
+def length(cell: Cell) -> int:
+    """Return the largest number of episodes or environment steps of a cell, for each seed."""
+    return cell.episodes if isinstance(cell, TabularConfig) else cell.steps
+
+
+def _run_batch(
+    batch: Sequence[Cell],
+    root: Path,
+    advance: Callable[[int], None],
+    should_stop: Callable[[], bool],
+    fresh: bool,
+) -> list[tuple[storage.Run, bool]]:
+    """Return the finished runs of one batch, and whether each was in the store.
+
+    A training that was stopped continues from its last checkpoint.
+    """
+    trainings = [cell for cell in batch if not isinstance(cell, TabularConfig)]
+    if not trainings:
+        tabular = [cell for cell in batch if isinstance(cell, TabularConfig)]
+        return [run_config(cell, root, progress=advance, fresh=fresh) for cell in tabular]
+    from narl.deep.training_run import run_training
+
+    return run_training(
+        trainings, root, on_step=advance, on_resume=advance, should_stop=should_stop, fresh=fresh
+    )
+
+
+def _outcome(
+    experiment: Experiment, scale: Scale, results: Mapping[str, Result], findings: Findings
+) -> Outcome:
+    """Return the findings with the command, the runs and the environment behind them."""
+    claims, notes = findings.claims, list(findings.notes)
     if scale == "smoke":  # a check that everything runs, far too short to decide anything
-        open_claims = [dataclasses.replace(c, verdict="undecided") for c in outcome.claims]
+        claims = [dataclasses.replace(claim, verdict="undecided") for claim in claims]
         note = "Smoke scale only shows that the experiment runs; its claims stay undecided."
-        outcome = dataclasses.replace(outcome, claims=open_claims, notes=[note, *outcome.notes])
+        notes = [note, *notes]
     first = next(iter(results.values()))
-    recorded = ENVIRONMENT + (OF_TRAININGS if is_training(first.item) else ())
+    recorded = TRAINING_ENVIRONMENT if is_training(first.cell) else ENVIRONMENT
     environment = first.run.environment
-    return dataclasses.replace(
-        outcome,
+    return Outcome(
+        id=experiment.id,
+        title=experiment.title,
+        scale=scale,
         command=f"narl reproduce {experiment.id} --scale {scale}",
+        about=findings.about,
+        charts=findings.charts,
+        tables=findings.tables,
+        claims=claims,
+        notes=notes,
         runs=[result.run.id for result in results.values()],
         environment={name: environment[name] for name in recorded if name in environment},
     )

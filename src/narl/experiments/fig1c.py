@@ -6,12 +6,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from narl.experiments.analysis import below, decomposition_table, spread, worst
-from narl.experiments.experiment import Experiment, Result, Scale
+from narl.experiments.analysis import (
+    all_hold,
+    decomposition_table,
+    episodes_to_solve,
+    is_below,
+    spread,
+)
+from narl.experiments.experiment import Experiment, Findings, Result, Scale
 from narl.paper import implements
-from narl.report.document import Chart, Claim, Outcome, Series, Table
+from narl.report.document import Chart, Claim, Series, Table
 from narl.stats import median_iqr
-from narl.tabular.config import Study, study
+from narl.tabular.config import Config, make_config
 
 GAUSSIAN = "NARL Gaussian"
 BOOTSTRAP = "NARL bootstrap"
@@ -36,11 +42,11 @@ _SIZES: dict[Scale, tuple[Sequence[int], int, int]] = {
 }
 
 
-def cells(scale: Scale) -> dict[str, Study]:
-    """Each agent on each size, stopped when all seeds have solved it."""
+def cells(scale: Scale) -> dict[str, Config]:
+    """Return each agent on each size, stopped when all seeds have solved the task."""
     sizes, episodes, num_seeds = _SIZES[scale]
     return {
-        f"{agent} · {size}": study(
+        f"{agent} · {size}": make_config(
             name,
             env="deep-sea",
             size=size,
@@ -55,22 +61,17 @@ def cells(scale: Scale) -> dict[str, Study]:
     }
 
 
-def solved(result: Result) -> np.ndarray:
-    """Per seed, the episode at which it was solved; infinity if it was not."""
-    return np.array([np.inf if e is None else e for e in result.run.metrics["solved_episode"]])
-
-
-def _claims(when: Mapping[str, Mapping[int, np.ndarray]], budget: int) -> list[Claim]:
-    def every(agent: str) -> tuple[bool, str]:
-        counts = {size: int(np.isfinite(t).sum()) for size, t in when[agent].items()}
-        total = {size: len(t) for size, t in when[agent].items()}
+def _claims(solved_at: Mapping[str, Mapping[int, np.ndarray]], budget: int) -> list[Claim]:
+    def all_seeds_solve(agent: str) -> tuple[bool, str]:
+        counts = {size: int(np.isfinite(t).sum()) for size, t in solved_at[agent].items()}
+        total = {size: len(t) for size, t in solved_at[agent].items()}
         text = ", ".join(f"N={size}: {counts[size]}/{total[size]}" for size in counts)
         return counts == total, f"{agent} within {budget} episodes: {text}"
 
-    largest = max(when[GAUSSIAN])
-    both = [every(GAUSSIAN), every(BOOTSTRAP)]
-    pairs = [below(when[GAUSSIAN][n], when[BOOTSTRAP][n]) for n in when[GAUSSIAN]]
-    printed = every(PRINTED)
+    largest = max(solved_at[GAUSSIAN])
+    both = [all_seeds_solve(GAUSSIAN), all_seeds_solve(BOOTSTRAP)]
+    pairs = [is_below(solved_at[GAUSSIAN][n], solved_at[BOOTSTRAP][n]) for n in solved_at[GAUSSIAN]]
+    printed = all_seeds_solve(PRINTED)
     return [
         Claim(
             "fig1c-solves",
@@ -83,9 +84,9 @@ def _claims(when: Mapping[str, Mapping[int, np.ndarray]], budget: int) -> list[C
             "fig1c-gaussian-best",
             "The Gaussian method is best: it needs fewer episodes than bootstrap at every size.",
             "§5, Fig. 1(c)",
-            worst(pairs),
-            f"at N={largest}: Gaussian {spread(when[GAUSSIAN][largest])}, "
-            f"bootstrap {spread(when[BOOTSTRAP][largest])}",
+            all_hold(pairs),
+            f"at N={largest}: Gaussian {spread(solved_at[GAUSSIAN][largest])}, "
+            f"bootstrap {spread(solved_at[BOOTSTRAP][largest])}",
         ),
         Claim(
             "fig1c-printed",
@@ -97,10 +98,10 @@ def _claims(when: Mapping[str, Mapping[int, np.ndarray]], budget: int) -> list[C
     ]
 
 
-def _line(agent: str, when: Mapping[int, np.ndarray]) -> Series:
-    """Median and quartiles, as far as the median seed solved it."""
-    sizes = list(when)
-    bands = [median_iqr(times) for times in when.values()]
+def _line(agent: str, solved_at: Mapping[int, np.ndarray]) -> Series:
+    """Return the median and the quartiles, up to the last size that the median seed solves."""
+    sizes = list(solved_at)
+    bands = [median_iqr(times) for times in solved_at.values()]
 
     def finite(index: int) -> list[float | None]:
         return [float(b[index]) if np.isfinite(b[index]) else None for b in bands]
@@ -109,12 +110,12 @@ def _line(agent: str, when: Mapping[int, np.ndarray]) -> Series:
 
 
 @implements("fig:1c")
-def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
-    """Episodes to solve, against N."""
+def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
+    """Return the episodes to solve against N, tables and claims."""
     sizes, budget, num_seeds = _SIZES[scale]
-    when = {
+    solved_at = {
         agent: {
-            size: solved(results[f"{agent} · {size}"])
+            size: episodes_to_solve(results[f"{agent} · {size}"])
             for size in sizes
             if f"{agent} · {size}" in results
         }
@@ -125,7 +126,7 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
         "Deep Sea: episodes to solve",
         "size N",
         "episodes",
-        [_line(agent, when[agent]) for agent in AGENTS],
+        [_line(agent, solved_at[agent]) for agent in AGENTS],
         y_axis="log",
         caption=f"Median and quartiles over {num_seeds} seeds; a line ends where the median seed "
         f"is not solved within {budget} episodes. Solved: less than 90 % of all episodes so far "
@@ -135,7 +136,7 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
         [agent, size, f"{int(np.isfinite(t).sum())}/{len(t)}"]
         + [float(x) if np.isfinite(x) else None for x in (np.median(t), t.max())]
         for agent in AGENTS
-        for size, t in when[agent].items()
+        for size, t in solved_at[agent].items()
     ]
     table = Table(
         "fig1c-solved",
@@ -144,17 +145,13 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
         rows,
         "Empty where not all (or not half) of the seeds solved it.",
     )
-    last = {a: results[f"{a} · {max(when[a])}"] for a in AGENTS}
-    return Outcome(
-        id="fig1c",
-        title="Fig. 1(c): Deep Sea",
-        scale=scale,
-        command="",
+    last = {a: results[f"{a} · {max(solved_at[a])}"] for a in AGENTS}
+    return Findings(
         about=f"bsuite's deterministic Deep Sea, N = {', '.join(map(str, sizes))}, {num_seeds} "
         f"seeds, at most {budget} episodes. PSRL up to N = {LARGEST['PSRL']}.",
         charts=[chart],
         tables=[table, decomposition_table("fig1c-terms", "Eq. 1 at the largest size run", last)],
-        claims=_claims(when, budget),
+        claims=_claims(solved_at, budget),
         notes=[
             "Runs stop once all seeds have solved it, so regrets of agents are over "
             "different numbers of episodes."

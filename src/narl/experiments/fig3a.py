@@ -7,19 +7,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from narl.experiments.experiment import Experiment, Result, Scale
+from narl.experiments.analysis import (
+    count_seeds,
+    list_steps,
+    mean_and_std,
+    needs_fewer_steps,
+    steps_to_solve,
+)
+from narl.experiments.experiment import Experiment, Findings, Result, Scale
 from narl.paper import implements
-from narl.report.document import Chart, Claim, Outcome, Table, Verdict
-from narl.report.ensemble_charts import fallback_chart, member_charts, promise_chart
-from narl.report.training_curves import Rows, curve, fewer, listed, steps_to_solve
+from narl.report.document import Chart, Claim, Table, Verdict
+from narl.report.ensemble_charts import fallback_chart, member_charts, model_return_chart
+from narl.report.training_curves import Rows, curve
 
 if TYPE_CHECKING:
-    from narl.deep.training_run import Course
+    from narl.deep.config import Config
 
 TITLE = "InvertedPendulum: NARL against MBPO"
 ENV = "InvertedPendulum-v4"
 NARL, MBPO = "NARL", "MBPO"
-WHO = (
+SELECTION = (
     " MBPO draws evenly among its elite members, the most accurate ones; NARL takes the best next "
     "state within ε_M."
 )
@@ -46,26 +53,28 @@ TINY: dict[str, Any] = {
     "most_model_epochs": 5,
     "rollout_batch": 256,
 }
-"""For the smoke scale: nothing can be learned with it."""
+"""Options of the smoke scale, too small to learn anything."""
 
 
-def cells(scale: Scale) -> dict[str, Course]:
-    """Both algorithms with the same settings, but for the ensemble and who is taken from it."""
-    from narl.deep.config import make_settings
-    from narl.deep.training_run import Course
+def cells(scale: Scale) -> dict[str, Config]:
+    """Return both algorithms with the same options, but for the ensemble and the selection."""
+    from narl.deep.make_config import make_config
 
     size = _SIZES[scale]
-    shared = {"steps": size.steps, **(TINY if scale == "smoke" else {})}
-    both = {
-        NARL: make_settings(ENV, "narl", members=3, radius=0.1, **shared),
-        MBPO: make_settings(ENV, "mbpo", **shared),
+    shared: dict[str, Any] = {
+        "steps": size.steps,
+        "seeds": tuple(range(size.num_seeds)),
+        "until_solved": size.until_solved,
+        **(TINY if scale == "smoke" else {}),
     }
-    seeds = tuple(range(size.num_seeds))
-    return {label: Course(settings, seeds, size.until_solved) for label, settings in both.items()}
+    return {
+        NARL: make_config(ENV, "narl", members=3, radius=0.1, **shared),
+        MBPO: make_config(ENV, "mbpo", **shared),
+    }
 
 
 def _over(num_seeds: int) -> str:
-    """What lines and bands are."""
+    """Return a sentence that says what lines and bands are."""
     if num_seeds == 1:
         return "One seed."
     return f"Mean ± one standard deviation over {num_seeds} seeds, as in the paper."
@@ -78,20 +87,12 @@ def _returns(size: _Size, rows: Mapping[str, Rows]) -> Chart:
         TITLE,
         "environment steps",
         "return",
-        [curve(label, those, "eval_return") for label, those in rows.items()],
+        [curve(label, log, "eval_return") for label, log in rows.items()],
         reference=1000.0,
         reference_label="solved: 1000",
         caption=f"{_over(size.num_seeds)} The return of one deterministic episode after every "
         f"epoch; all environment steps count, the random ones too.{ends}",
     )
-
-
-def _mean_std(values: np.ndarray) -> list[float | None]:
-    """Mean and population standard deviation, as far as there are values for them."""
-    return [
-        float(values.mean()) if len(values) else None,
-        float(values.std()) if len(values) > 1 else None,
-    ]
 
 
 def _table(results: Mapping[str, Result]) -> Table:
@@ -103,79 +104,74 @@ def _table(results: Mapping[str, Result]) -> Table:
         counts = [len(steps), len(solved)]
         final = np.array(metrics["final_return"], np.float64)
         effort = [metrics["updates"], round(metrics["seconds"]["total"], 1)]
-        rows.append([label, *counts, *_mean_std(solved), *_mean_std(final), *effort])
-    spread = "± std"
+        rows.append([label, *counts, *mean_and_std(solved), *mean_and_std(final), *effort])
     return Table(
         "fig3a-solved",
         "Steps to solve InvertedPendulum",
-        ["algorithm", "seeds", "solved", "steps to solve", spread]
-        + ["final return", spread, "updates per seed", "seconds"],
+        ["algorithm", "seeds", "solved", "steps to solve", "± std"]
+        + ["final return", "± std", "updates per seed", "seconds"],
         rows,
         "Solved: the first evaluation, every 250 steps, with a return of 1000; mean and population "
         "standard deviation over the seeds that solved it, all environment steps counted. Seconds "
-        "are those of all seeds together, compilation included. The paper has 1850 ± 166 steps "
+        "are log of all seeds together, compilation included. The paper has 1850 ± 166 steps "
         "for NARL with these settings (Table 2, ten seeds).",
     )
 
 
-def _every(steps: np.ndarray) -> Verdict:
-    """A seed that fails refutes it; a single one that succeeds proves nothing."""
+def _all_seeds_solve(steps: np.ndarray) -> Verdict:
+    """Return whether every seed solves the task; a single seed that does proves nothing."""
     if not np.isfinite(steps).all():
         return "fails"
     return "holds" if len(steps) > 1 else "undecided"
 
 
 def _claims(results: Mapping[str, Result], budget: int) -> list[Claim]:
-    when = {label: steps_to_solve(result) for label, result in results.items()}
-    figures = "; ".join(f"{label} {listed(steps)}" for label, steps in when.items())
-    numbers = f"steps to solve, seed by seed: {figures}"
+    steps = {label: steps_to_solve(result) for label, result in results.items()}
+    by_label = "; ".join(f"{label} {list_steps(values)}" for label, values in steps.items())
+    numbers = f"steps to solve, seed by seed: {by_label}"
     return [
         Claim(
             "fig3a-fewer-steps",
             "NARL solves InvertedPendulum in fewer steps than MBPO.",
             "§6.2, Fig. 3(a)",
-            fewer(when[NARL], when[MBPO]),
+            needs_fewer_steps(steps[NARL], steps[MBPO]),
             numbers,
         ),
         Claim(
             "fig3a-solves",
             f"NARL solves InvertedPendulum with every seed (within {budget} steps).",
             "§6.2, Table 2 and Fig. 3(a); the budget is ours",
-            _every(when[NARL]),
+            _all_seeds_solve(steps[NARL]),
             numbers,
         ),
     ]
 
 
 @implements("fig:3a")
-def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
-    """Learning curves, what the models promise, who is selected, and steps to solve."""
+def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
+    """Return learning curves, charts of the ensembles, steps to solve, and claims."""
     size = _SIZES[scale]
     rows = {label: result.rows() for label, result in results.items()}
-    whom = "one seed" if size.num_seeds == 1 else f"{size.num_seeds} seeds"
     over = _over(size.num_seeds)
     settings = "far smaller settings than MBPO's" if scale == "smoke" else "MBPO's settings"
-    return Outcome(
-        id="fig3a",
-        title=TITLE,
-        scale=scale,
-        command="",
-        about=f"`{ENV}`, {whom}, at most {size.steps} environment steps. NARL with M = 3 and "
-        "ε_M = 0.1, the best of the paper's Table 2; MBPO with 7 members, of which it draws from "
-        f"the 5 best. All else is the same: {settings}, with 250 random steps at the beginning.",
+    return Findings(
+        about=f"`{ENV}`, {count_seeds(size.num_seeds)}, at most {size.steps} environment steps. "
+        "NARL with M = 3 and ε_M = 0.1, the best of the paper's Table 2; MBPO with 7 members, of "
+        f"which it draws from the 5 best. All else is the same: {settings}, with 250 random steps "
+        "at the beginning.",
         charts=[
             _returns(size, rows),
             *(
-                promise_chart(
+                model_return_chart(
                     f"fig3a-inside-{label.lower()}",
-                    f"{label}: the return that the model promises",
-                    those,
+                    f"{label}: return inside the model",
+                    log,
                     over,
                     " (the idea of the paper's Fig. 4)",
                 )
-                for label, those in rows.items()
+                for label, log in rows.items()
             ),
-            *member_charts("fig3a-", rows, over, " (the idea of the paper's Fig. 2)", WHO),
+            *member_charts("fig3a-", rows, over, " (the idea of the paper's Fig. 2)", SELECTION),
             fallback_chart("fig3a-fallback", {NARL: rows[NARL]}, over, NEAREST),
         ],
         tables=[_table(results)],

@@ -1,4 +1,4 @@
-"""Table 1: every row run, its measured growth of regret beside the printed bound."""
+"""Table 1: every algorithm run, with the measured growth of regret and the printed bound."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from narl.experiments.analysis import band, cumulative_regret, decomposition_table, final_regret
-from narl.experiments.experiment import Experiment, Result, Scale
+from narl.experiments.analysis import cumulative_regret, decomposition_table, final_regret
+from narl.experiments.experiment import Experiment, Findings, Result, Scale
 from narl.paper import implements
-from narl.report.document import Chart, Claim, Outcome, Table, Verdict
+from narl.report.document import Chart, Claim, Table, Verdict
+from narl.report.series import median_band
 from narl.stats import Growth, growth_exponent, median_iqr
-from narl.tabular.config import Study, study
+from narl.tabular.config import Config, make_config
 
 
 class Row(NamedTuple):
-    """One row: the agent and its printed bound without logarithms, as powers of S, A and H."""
+    """A row of the table: an agent and its bound without logarithms, as powers of S, A and H."""
 
     agent: str
     options: dict
@@ -51,11 +52,11 @@ _SIZES: dict[Scale, tuple[int, int]] = {"smoke": (60, 3), "small": (2000, 5), "p
 STATES, ACTIONS, HORIZON = 6, 2, 20
 
 
-def cells(scale: Scale) -> dict[str, Study]:
-    """Each row on RiverSwim."""
+def cells(scale: Scale) -> dict[str, Config]:
+    """Return the agent of each row on RiverSwim."""
     episodes, num_seeds = _SIZES[scale]
     return {
-        label: study(
+        label: make_config(
             row.agent, env="riverswim", episodes=episodes, seeds=range(num_seeds), **row.options
         )
         for label, row in ROWS.items()
@@ -63,22 +64,22 @@ def cells(scale: Scale) -> dict[str, Study]:
 
 
 def bound_at(row: Row, num_steps: float) -> float:
-    """The printed bound without constants and logarithms."""
+    """Return the printed bound without constants and logarithms."""
     s, a, h = row.powers
     return STATES**s * ACTIONS**a * HORIZON**h * math.sqrt(num_steps)
 
 
-def verdict(growth: Growth) -> Verdict:
-    """Does regret grow no faster than √T? Holds when the exponent's interval lies below 0.6.
+def grows_no_faster(growth: Growth) -> Verdict:
+    """Return whether regret grows no faster than √T: the exponent's interval lies below 0.6.
 
-    Never "fails": no finite run refutes a bound whose constants and logarithms are hidden.
+    The verdict is never "fails": no finite run refutes a bound with hidden constants.
     """
     return "holds" if math.isfinite(growth.exponent) and growth.high <= 0.6 else "undecided"
 
 
 @implements("table:1")
-def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
-    """Growth exponents over the last half of the run."""
+def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
+    """Return the growth of regret over the last half of the run, for every row."""
     episodes, num_seeds = _SIZES[scale]
     num_steps = HORIZON * np.arange(1, episodes + 1)
     rows, claims, lines = [], [], []
@@ -92,13 +93,13 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
             [label, row.bound, median, f"{q25:.4g} … {q75:.4g}"]
             + [growth.exponent, interval, median / bound]
         )
-        lines.append(band(label, regret, log=True))
+        lines.append(median_band(label, regret, log=True))
         claims.append(
             Claim(
                 f"table1-{'-'.join(re.findall('[a-z0-9]+', label.lower()))}",
                 f"{label}: regret grows no faster than √T, as its bound {row.bound} says.",
                 "Table 1",
-                verdict(growth),
+                grows_no_faster(growth),
                 f"exponent of T {growth.exponent:.2f} [{interval}] over the last half; regret "
                 f"{median:.4g} after {episodes} episodes, {median / bound:.2g} of the bound "
                 "without constants and logarithms",
@@ -126,11 +127,7 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
         y_axis="log",
         caption=f"Median and quartiles over {num_seeds} seeds.",
     )
-    return Outcome(
-        id="table1",
-        title="Table 1: regret bounds, measured",
-        scale=scale,
-        command="",
+    return Findings(
         about=f"RiverSwim (S = 6, A = 2, H = 20), {episodes} episodes, {num_seeds} seeds.",
         charts=[chart],
         tables=[table, decomposition_table("table1-terms", "Eq. 1", results)],

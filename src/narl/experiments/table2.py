@@ -8,15 +8,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from narl.experiments.analysis import spread, worst
-from narl.experiments.experiment import Experiment, Result, Scale
+from narl.experiments.analysis import (
+    all_hold,
+    count_seeds,
+    list_steps,
+    mean_and_std,
+    needs_fewer_steps,
+    spread,
+    steps_to_solve,
+)
+from narl.experiments.experiment import Experiment, Findings, Result, Scale
 from narl.experiments.fig3a import ENV, TINY
 from narl.paper import implements
-from narl.report.document import Chart, Claim, Outcome, Series, Table, Verdict
-from narl.report.training_curves import fewer, listed, steps_to_solve
+from narl.report.document import Chart, Claim, Series, Table, Verdict
 
 if TYPE_CHECKING:
-    from narl.deep.training_run import Course
+    from narl.deep.config import Config
 
 TITLE = "Steps to solve InvertedPendulum for M × ε_M"
 MEMBERS = (3, 5, 10)
@@ -49,28 +56,30 @@ _SIZES: dict[Scale, _Size] = {
 Steps = Mapping[tuple[int, float | None], Float[np.ndarray, " N"]]
 
 
-def name(members: int, radius: float | None) -> str:
-    """The label of a cell."""
-    return f"M = {members}, ε = {radius_name(radius)}"
+def cell_label(members: int, radius: float | None) -> str:
+    """Return the label of a cell."""
+    return f"M = {members}, ε = {radius_text(radius)}"
 
 
-def radius_name(radius: float | None) -> str:
+def radius_text(radius: float | None) -> str:
+    """Return a radius as text, "none" without one."""
     return "none" if radius is None else f"{radius:g}"
 
 
-def cells(scale: Scale) -> dict[str, Course]:
-    """Nine configurations; those with the same M share one program."""
-    from narl.deep.config import make_settings
-    from narl.deep.training_run import Course
+def cells(scale: Scale) -> dict[str, Config]:
+    """Return nine configurations; those with the same M share one program."""
+    from narl.deep.make_config import make_config
 
     size = _SIZES[scale]
-    shared: dict[str, Any] = {"steps": size.steps, **(TINY if scale == "smoke" else {})}
-    seeds = tuple(range(size.num_seeds))
+    shared: dict[str, Any] = {
+        "steps": size.steps,
+        "seeds": tuple(range(size.num_seeds)),
+        "until_solved": True,
+        **(TINY if scale == "smoke" else {}),
+    }
     return {
-        name(members, radius): Course(
-            make_settings(ENV, "narl", members=members, radius=radius, **shared),
-            seeds,
-            until_solved=True,
+        cell_label(members, radius): make_config(
+            ENV, "narl", members=members, radius=radius, **shared
         )
         for members in MEMBERS
         for radius in RADII
@@ -81,11 +90,10 @@ def _table(steps: Steps) -> Table:
     rows: list[list[Any]] = []
     for (members, radius), values in steps.items():
         solved = values[np.isfinite(values)]
-        mean = float(solved.mean()) if len(solved) else None
-        std = float(solved.std()) if len(solved) > 1 else None
         median = float(np.median(values))
-        own = [len(solved), mean, std, median if np.isfinite(median) else None]
-        rows.append([members, radius_name(radius), len(values), *own, *PUBLISHED[members, radius]])
+        measured = [*mean_and_std(solved), median if np.isfinite(median) else None]
+        cell = [members, radius_text(radius), len(values), len(solved)]
+        rows.append([*cell, *measured, *PUBLISHED[members, radius]])
     return Table(
         "table2",
         TITLE,
@@ -109,7 +117,7 @@ def _chart(steps: Steps) -> Chart:
         band = (mean - std).tolist(), (mean + std).tolist()
         many = len(columns[0]) > 1
         x = [float(m) for m, _ in kept]
-        label = f"ε = {radius_name(radius)}"
+        label = f"ε = {radius_text(radius)}"
         series.append(Series(label, x, mean.tolist(), *(band if many else ())))
     return Chart(
         "table2",
@@ -122,15 +130,17 @@ def _chart(steps: Steps) -> Chart:
 
 
 def _best(steps: Steps) -> Verdict:
-    """(3, 0.1) against the eight others: one that is clearly quicker refutes it."""
-    others = [fewer(steps[3, 0.1], values) for key, values in steps.items() if key != (3, 0.1)]
-    return worst(others)
+    """Return whether (3, 0.1) needs fewer steps than each of the eight others."""
+    others = [
+        needs_fewer_steps(steps[3, 0.1], values) for key, values in steps.items() if key != (3, 0.1)
+    ]
+    return all_hold(others)
 
 
 def _claims(steps: Steps) -> list[Claim]:
     where = "§6.2, Table 2"
-    every = "; ".join(f"{name(*key)}: {listed(values)}" for key, values in steps.items())
-    few = [fewer(steps[3, radius], steps[10, radius]) for radius in RADII]
+    every = "; ".join(f"{cell_label(*key)}: {list_steps(values)}" for key, values in steps.items())
+    few = [needs_fewer_steps(steps[3, radius], steps[10, radius]) for radius in RADII]
     return [
         Claim(
             "table2-best",
@@ -143,10 +153,10 @@ def _claims(steps: Steps) -> list[Claim]:
             "table2-fewer-members",
             "Fewer members solve it in fewer steps (M = 3 against 10, with every radius).",
             where,
-            worst(few),
+            all_hold(few),
             "steps to solve, median and quartiles, M = 3 against 10: "
             + "; ".join(
-                f"ε = {radius_name(r)}: {spread(steps[3, r])} against {spread(steps[10, r])}, "
+                f"ε = {radius_text(r)}: {spread(steps[3, r])} against {spread(steps[10, r])}, "
                 f"{verdict}"
                 for r, verdict in zip(RADII, few, strict=True)
             ),
@@ -155,44 +165,41 @@ def _claims(steps: Steps) -> list[Claim]:
             "table2-radius",
             "With many members (M = 10), the smaller radius is crucial: 0.1 against none.",
             where,
-            fewer(steps[10, 0.1], steps[10, None]),
-            f"0.1: {listed(steps[10, 0.1])}; none: {listed(steps[10, None])}",
+            needs_fewer_steps(steps[10, 0.1], steps[10, None]),
+            f"0.1: {list_steps(steps[10, 0.1])}; none: {list_steps(steps[10, None])}",
         ),
     ]
 
 
 def _notes(results: Mapping[tuple[int, float | None], Result]) -> list[str]:
-    """Of configurations that were not solved by every seed, where they stood at the end."""
+    """Return the final returns of the configurations that some seed did not solve."""
     notes = []
     for key, result in results.items():
         metrics = result.run.metrics
         if None in metrics["solved_step"]:
             returns = ", ".join("-" if x is None else f"{x:.0f}" for x in metrics["final_return"])
             steps = metrics["steps"]
-            notes.append(f"{name(*key)} went on for all {steps} steps and ended with {returns}.")
+            notes.append(
+                f"{cell_label(*key)} went on for all {steps} steps and ended with {returns}."
+            )
     return notes
 
 
 @implements("table:2")
-def analyse(scale: Scale, results: Mapping[str, Result]) -> Outcome:
-    """Steps to solve for each of the nine configurations, beside the paper's."""
+def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
+    """Return the steps to solve of the nine configurations, and those of the paper."""
     size = _SIZES[scale]
     keys = [(members, radius) for members in MEMBERS for radius in RADII]
-    of = {key: results[name(*key)] for key in keys}
-    steps = {key: steps_to_solve(result) for key, result in of.items()}
-    whom = "one seed" if size.num_seeds == 1 else f"{size.num_seeds} seeds"
-    return Outcome(
-        id="table2",
-        title=TITLE,
-        scale=scale,
-        command="",
-        about=f"`{ENV}`, NARL with each M and ε_M, {whom}, at most {size.steps} environment "
-        "steps, 250 of them random at the beginning. Configurations with the same M are trained "
-        "together in one program.",
+    by_key = {key: results[cell_label(*key)] for key in keys}
+    steps = {key: steps_to_solve(result) for key, result in by_key.items()}
+    return Findings(
+        about=f"`{ENV}`, NARL with each M and ε_M, {count_seeds(size.num_seeds)}, at most "
+        f"{size.steps} environment steps, 250 of them random at the beginning. Configurations with "
+        "the same M are trained together in one program.",
         charts=[_chart(steps)],
         tables=[_table(steps)],
         claims=_claims(steps),
-        notes=_notes(of),
+        notes=_notes(by_key),
     )
 
 

@@ -10,21 +10,21 @@ import altair as alt
 import numpy as np
 
 from narl.report.document import Axis, Chart
-from narl.report.number_format import plain
+from narl.report.number_format import format_number
 from narl.report.palette import Look
-from narl.report.series import Line, lines
+from narl.report.series import Line, lines_of
 
 MOST_POINTS = 200
-"""Points per line that the page holds."""
+"""Points per line that the page holds at most."""
 
 NUM_TICKS = 6
 FAR = 7
-"""Powers of ten from which a symlog axis shows every third."""
+"""Powers of ten from which on a symlog axis shows only every third."""
 
 
 def drawing(chart: Chart, looks: Mapping[str, Look]) -> dict[str, Any]:
-    """All that the page needs to draw a chart."""
-    drawn = lines(chart, MOST_POINTS)
+    """Return everything that the page needs to draw a chart."""
+    drawn = lines_of(chart, MOST_POINTS)
     return {
         "spec": _specification(chart, drawn, looks),
         "series": [_columns(line) for line in drawn],
@@ -33,22 +33,24 @@ def drawing(chart: Chart, looks: Mapping[str, Look]) -> dict[str, Any]:
 
 
 def describe(chart: Chart) -> str:
-    """The chart in words: its axes, and where each line ends."""
-    drawn = lines(chart)
+    """Return the chart in words: its axes, and the last value of each line."""
+    drawn = lines_of(chart)
     if not drawn:
         return f"Chart: {chart.title}. No data."
     ends = [_end(line) for line in drawn]
     across = ""
-    if (level := reference(chart)) is not None:
-        across = f" Horizontal line: {chart.reference_label or 'reference'}, {plain(level)}."
+    if (level := reference_level(chart)) is not None:
+        across = (
+            f" Horizontal line: {chart.reference_label or 'reference'}, {format_number(level)}."
+        )
     return (
         f"Line chart: {chart.title}. {chart.y_label} against {chart.x_label}. "
         f"Last values: {'; '.join(ends)}.{across}"
     )
 
 
-def reference(chart: Chart) -> float | None:
-    """The height of the horizontal line, if there is one that the axis has a place for."""
+def reference_level(chart: Chart) -> float | None:
+    """Return the height of the horizontal line, if there is one that the axis can show."""
     level = chart.reference
     if level is None or not math.isfinite(level) or (chart.y_axis == "log" and level <= 0):
         return None
@@ -56,28 +58,29 @@ def reference(chart: Chart) -> float | None:
 
 
 def _end(line: Line) -> str:
+    """Return the last value of a line in words, with its band."""
     last = int(np.flatnonzero(np.isfinite(line.y))[-1])
-    band = ""
-    if np.isfinite(line.low[last]) and np.isfinite(line.high[last]):
-        band = f" ({plain(float(line.low[last]))} to {plain(float(line.high[last]))})"
-    return f"{line.label} {plain(float(line.y[last]))}{band} at {plain(float(line.x[last]))}"
+    x, y, low, high = (format_number(float(values[last])) for values in line[1:])
+    has_band = np.isfinite(line.low[last]) and np.isfinite(line.high[last])
+    band = f" ({low} to {high})" if has_band else ""
+    return f"{line.label} {y}{band} at {x}"
 
 
 def _columns(line: Line) -> dict[str, Any]:
-    """A line for the page; what is missing is null."""
+    """Return a line as columns for the page, with null for gaps."""
     columns: dict[str, Any] = {
         "label": line.label,
-        "x": _short(line.x, digits=7),
-        "y": _short(line.y),
+        "x": _rounded(line.x, digits=7),
+        "y": _rounded(line.y),
         "dots": [int(place) for place in np.flatnonzero(line.dots)],
     }
     if line.has_band:
-        columns |= {"low": _short(line.low), "high": _short(line.high)}
+        columns |= {"low": _rounded(line.low), "high": _rounded(line.high)}
     return columns
 
 
-def _short(values: np.ndarray, digits: int = 5) -> list[float | int | None]:
-    """Numbers with so many digits (what a screen shows), the last one exact."""
+def _rounded(values: np.ndarray, digits: int = 5) -> list[float | int | None]:
+    """Return numbers with as many digits as a screen shows, and the last one exact."""
     rounded = [float(f"{value:.{digits}g}") for value in values[:-1]] + [float(values[-1])]
     return [
         None if math.isnan(value) else int(value) if value.is_integer() else value
@@ -86,17 +89,17 @@ def _short(values: np.ndarray, digits: int = 5) -> list[float | int | None]:
 
 
 def _specification(chart: Chart, drawn: list[Line], looks: Mapping[str, Look]) -> dict[str, Any]:
-    """Vega-Lite: bands, lines and dots of the series that are not hidden, and the cursor.
+    """Return the Vega-Lite specification: bands, lines, dots and the cursor.
 
-    The page fills the data sets `points`, `cursor` (the points there) and `at` (one of them), and
-    sets the parameter `hidden` to the labels that are switched off: the scales fit the others.
+    The page fills the data sets `points`, `cursor` (the points at the cursor) and `at` (one of
+    these), and sets the parameter `hidden` to the labels of hidden lines: the scales fit the rest.
     """
     dotted = any(line.dots.any() for line in drawn)
     x = alt.X("x:Q").title(chart.x_label).scale(_scale(chart.x_axis, "x", dotted))
     x = x.axis(_axis(chart.x_axis, "x", [line.x for line in drawn]))
     y = alt.Y("y:Q").title(None).scale(_scale(chart.y_axis, "y", dotted))
     y = y.axis(_axis(chart.y_axis, "y", [part for line in drawn for part in line[2:]]))
-    colour, dash = _look(drawn, looks)
+    colour, dash = _colour_and_dash(drawn, looks)
     hidden = alt.param(name="hidden", value=[])
     zoom = alt.selection_interval(
         name="zoom", bind="scales", zoom="wheel![event.ctrlKey || event.metaKey]", clear="dblclick"
@@ -117,7 +120,7 @@ def _specification(chart: Chart, drawn: list[Line], looks: Mapping[str, Look]) -
         .encode(x, y, colour),
         cursor.mark_point(clip=True, filled=True, opacity=1, size=64).encode(x, y, colour),
     ]
-    if (level := reference(chart)) is not None:
+    if (level := reference_level(chart)) is not None:
         rule = alt.Chart(alt.NamedData("one")).mark_rule(
             clip=True, color="var(--reference)", strokeDash=[5, 4]
         )
@@ -128,7 +131,9 @@ def _specification(chart: Chart, drawn: list[Line], looks: Mapping[str, Look]) -
     return {name: part for name, part in packed.items() if name not in ("$schema", "config")}
 
 
-def _look(drawn: list[Line], looks: Mapping[str, Look]) -> tuple[alt.Color, alt.StrokeDash]:
+def _colour_and_dash(
+    drawn: list[Line], looks: Mapping[str, Look]
+) -> tuple[alt.Color, alt.StrokeDash]:
     labels = [line.label for line in drawn]
     own = [looks[label] for label in labels]
     colours = [f"var(--series-{look.colour})" for look in own]
@@ -140,7 +145,7 @@ def _look(drawn: list[Line], looks: Mapping[str, Look]) -> tuple[alt.Color, alt.
 
 
 def _scale(axis: Axis, channel: str, dotted: bool) -> alt.Scale:
-    """Round ends where they cost nothing, and room for dots at them."""
+    """Return a scale that leaves room for dots at both ends; a linear one has round ends."""
     if axis == "linear" and channel == "y":
         return alt.Scale(zero=False, nice=NUM_TICKS, padding=4 if dotted else 0)
     if axis == "linear":
@@ -150,14 +155,17 @@ def _scale(axis: Axis, channel: str, dotted: bool) -> alt.Scale:
 
 
 def _axis(axis: Axis, channel: str, values: Sequence[np.ndarray]) -> alt.Axis:
-    """Few and round ticks at any zoom; Vega's own are too many on a logarithmic axis."""
+    """Return an axis with few, round ticks at any zoom.
+
+    Vega's own ticks are too many on a logarithmic axis.
+    """
     flat = np.concatenate(values)
     value, size = "datum.value", "abs(datum.value)"
     brief = f"replace(format({value}, '~e'), '+', '')"
     label = f"{size} >= 1e6 ? {brief} : format({value}, ',~r')"
     if axis == "linear" or (axis == "symlog" and not symlog_ticks(flat)):
-        whole = 1 if is_whole(flat) else alt.Undefined
-        if channel == "x" and whole == 1 and np.ptp(flat) <= NUM_TICKS:  # few, such as members
+        whole = 1 if are_whole(flat) else alt.Undefined
+        if channel == "x" and whole == 1 and np.ptp(flat) <= NUM_TICKS:  # such as members
             numbers = list(range(int(flat.min()), int(flat.max()) + 1))
             return alt.Axis(grid=False, values=numbers, format="d")
         usual = f"{size} >= 1e6 ? {brief} : datum.label"
@@ -191,16 +199,16 @@ def _axis(axis: Axis, channel: str, values: Sequence[np.ndarray]) -> alt.Axis:
     )
 
 
-def is_whole(values: np.ndarray) -> bool:
-    """Whether these are counts, which have nothing to say between 1 and 2."""
+def are_whole(values: np.ndarray) -> bool:
+    """Return whether all values are whole numbers, so that ticks between them mean nothing."""
     known = values[np.isfinite(values)]
     return bool(np.all(known == np.round(known)))
 
 
 def symlog_ticks(values: np.ndarray) -> list[float]:
-    """Zero and the powers of ten (every third, if they are many), as far as the values go.
+    """Return zero and the powers of ten within the values (every third, if there are many).
 
-    Empty for values that lie so close that even ticks suit them better.
+    The list is empty for values so close together that even ticks suit them better.
     """
     known = values[np.isfinite(values)]
     top, bottom = float(known.max(initial=0)), float(-known.min(initial=0))

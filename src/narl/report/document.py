@@ -1,23 +1,29 @@
-"""What an experiment says when it is done: charts, tables, claims. Plain data, kept as JSON."""
+"""The contents of a report: series, charts, tables, claims and sections; outcomes as JSON."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
-import uuid
 from pathlib import Path
 from typing import Any, Literal
 
 from narl.errors import InputError
+from narl.storage.folder import write_file
 
 Verdict = Literal["holds", "fails", "undecided"]
 Axis = Literal["linear", "log", "symlog"]
 
+ENVIRONMENT = ("narl", "python", "jax", "jaxlib", "numpy", "device")
+"""Entries of a run's environment that a report shows. An experiment that is run again on the same
+machine records the same entries, so its file stays the same but for the seconds of trainings."""
+TRAINING_ENVIRONMENT = (*ENVIRONMENT, "optax", "gymnasium", "mujoco")
+"""The entries for trainings, which depend on more packages."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Series:
-    """One line of a chart: a median with its quartiles, or points without."""
+    """One line of a chart, with or without a band from ``low`` to ``high``."""
 
     label: str
     x: list[float]
@@ -28,7 +34,7 @@ class Series:
 
 @dataclasses.dataclass(frozen=True)
 class Chart:
-    """A picture of the paper, or one of ours."""
+    """A line chart: axes, series and a caption."""
 
     id: str
     title: str
@@ -38,15 +44,15 @@ class Chart:
     x_axis: Axis = "linear"
     y_axis: Axis = "linear"
     reference: float | None = None
-    """A horizontal line, such as V*."""
+    """The height of a horizontal line, such as V*."""
     reference_label: str = ""
     caption: str = ""
-    """How to read it and what the bands are."""
+    """The way to read the chart, and the meaning of the bands."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Rows of strings and numbers."""
+    """A table whose rows hold strings, numbers and None."""
 
     id: str
     title: str
@@ -57,76 +63,105 @@ class Table:
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """A statement as a predicate over the measured numbers: of the paper, or one of ours."""
+    """A statement that the measured numbers support or contradict."""
 
     id: str
     statement: str
-    """What the paper says, in our words."""
+    """The statement of the paper, in our words."""
     where: str
-    """Where it says so; begins with "ours" where the paper says nothing of the kind."""
+    """The place in the paper; begins with "ours" if the statement is not in the paper."""
     verdict: Verdict
     numbers: str
-    """The measured figures behind the verdict."""
+    """The measured numbers behind the verdict."""
 
     @property
     def is_ours(self) -> bool:
-        """Whether the statement is ours and not the paper's."""
+        """Whether the statement is not one of the paper."""
         return self.where.startswith("ours")
 
 
 @dataclasses.dataclass(frozen=True)
+class Introduction:
+    """A text about what was run, and the command that runs it again."""
+
+    text: str
+    command: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """A section of the page: one experiment, or the trainings on one environment."""
+
+    id: str
+    title: str
+    introduction: list[Introduction]
+    charts: list[Chart]
+    tables: list[Table]
+    claims: list[Claim] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    runs: list[str] = dataclasses.field(default_factory=list)
+    """The ids of the runs behind the section."""
+    environment: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Versions of packages and the device."""
+    scale: str | None = None
+    """The scale of an experiment; None for trainings."""
+
+    @property
+    def name(self) -> str:
+        """A short name, such as "fig1a (paper)"."""
+        return self.title if self.scale is None else f"{self.id} ({self.scale})"
+
+
+@dataclasses.dataclass(frozen=True)
 class Outcome:
-    """One experiment at one scale."""
+    """The outcome of an experiment at one scale, as it is stored."""
 
     id: str
     title: str
     scale: str
     command: str
-    """The command that makes it again."""
+    """The command that runs the experiment again."""
     about: str
-    """What was run, in a few sentences."""
+    """A few sentences about what was run."""
     charts: list[Chart]
     tables: list[Table]
     claims: list[Claim]
     notes: list[str] = dataclasses.field(default_factory=list)
     runs: list[str] = dataclasses.field(default_factory=list)
-    """Ids of the runs behind it."""
+    """The ids of the runs behind the outcome."""
     environment: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Versions and device."""
+    """Versions of packages and the device."""
+
+    def section(self) -> Section:
+        """Return the section of the page that shows the outcome."""
+        return Section(
+            id=self.id,
+            title=self.title,
+            introduction=[Introduction(self.about, self.command)],
+            charts=self.charts,
+            tables=self.tables,
+            claims=self.claims,
+            notes=self.notes,
+            runs=self.runs,
+            environment=self.environment,
+            scale=self.scale,
+        )
 
 
-def _plain(value: Any) -> Any:
-    """JSON without NaN or infinity, numbers to seven digits."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, bool | int | str) or value is None:
-        return value
-    number = float(value)
-    return float(f"{number:.7g}") if math.isfinite(number) else None
-
-
-def save(outcome: Outcome, folder: Path) -> Path:
-    """Writes <folder>/<id>-<scale>.json, whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
+def save_outcome(outcome: Outcome, folder: Path) -> Path:
+    """Write an outcome to `<folder>/<id>-<scale>.json` and return the path."""
     path = folder / f"{outcome.id}-{outcome.scale}.json"
-    text = json.dumps(_plain(dataclasses.asdict(outcome)), indent=1, ensure_ascii=False)
-    partial = path.with_name(f".partial-{uuid.uuid4().hex[:8]}-{path.name}")
-    try:
-        partial.write_text(text + "\n", encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    values = _rounded(dataclasses.asdict(outcome))
+    write_file(path, f"{json.dumps(values, indent=1, ensure_ascii=False)}\n".encode())
     return path
 
 
-def load(path: Path) -> Outcome:
-    """Reads what `save` wrote."""
+def load_outcome(path: Path) -> Outcome:
+    """Return the outcome in a file that `save_outcome` wrote."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         data["charts"] = [
-            Chart(**{**chart, "series": [Series(**s) for s in chart["series"]]})
+            Chart(**{**chart, "series": [Series(**series) for series in chart["series"]]})
             for chart in data["charts"]
         ]
         data["tables"] = [Table(**table) for table in data["tables"]]
@@ -134,3 +169,15 @@ def load(path: Path) -> Outcome:
         return Outcome(**data)
     except (KeyError, TypeError, ValueError, OSError) as problem:
         raise InputError(f"outcome: {path} cannot be read ({problem})") from None
+
+
+def _rounded(value: Any) -> Any:
+    """Return plain values with numbers of seven digits, and None for NaN and infinity."""
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    if isinstance(value, bool | int | str) or value is None:
+        return value
+    number = float(value)
+    return float(f"{number:.7g}") if math.isfinite(number) else None

@@ -1,48 +1,54 @@
-"""Charts of an ensemble: what it promises, who is selected, how far apart its members are."""
+"""Charts of an ensemble: returns inside the model, selected members, distances, fallbacks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from narl.report.document import Chart, Series
-from narl.report.training_curves import Rows, around_mean, by_accuracy, curve, modelled
+from narl.report.series import mean_band
+from narl.report.training_curves import Rows, by_accuracy, curve, rows_with_model
 
 INSIDE, OUTSIDE = "inside the model", "in the environment"
 RANK = "member, from the least accurate"
 STEPS, SHARE = "environment steps", "share of imagined steps"
 
 
-def promise_chart(id_: str, title: str, rows: Rows, over: str, idea: str = "") -> Chart:
-    """The return inside the model and for real; ``over`` says what lines and bands are."""
+def model_return_chart(id_: str, title: str, rows: Rows, over: str, idea: str = "") -> Chart:
+    """Return the chart of the returns inside the model and in the environment.
+
+    ``over`` is a sentence that says what lines and bands are; ``idea`` names a figure of the paper.
+    """
+    with_model = rows_with_model(rows)
     return Chart(
         id_,
         title,
         STEPS,
         "return",
-        [
-            curve(INSIDE, modelled(rows), "model_return"),
-            curve(OUTSIDE, modelled(rows), "eval_return"),
-        ],
-        caption=f"{over} The deterministic policy from the same first states, once by the ensemble "
-        f"with its selection and once for real; the distance is the deep estimation error{idea}.",
+        [curve(INSIDE, with_model, "model_return"), curve(OUTSIDE, with_model, "eval_return")],
+        caption=f"{over} Returns of the deterministic policy from the same first states: inside "
+        "the ensemble with its selection, and in the environment. The difference is the deep "
+        f"estimation error{idea}.",
     )
 
 
 def member_charts(
     prefix: str, rows: Mapping[str, Rows], over: str, idea: str = "", more: str = ""
 ) -> list[Chart]:
-    """How often members are selected and how far they are from their mean, by accuracy."""
+    """Return two charts by accuracy: how often members are selected, how far from their mean.
 
-    def series(name: str) -> list[Series]:
-        found = {label: by_accuracy(modelled(those), name) for label, those in rows.items()}
+    ``rows`` are those of several trainings by label; the ids of the charts begin with ``prefix``.
+    """
+
+    def series(metric: str) -> list[Series]:
+        averages = {label: by_accuracy(rows_with_model(log), metric) for label, log in rows.items()}
         return [
-            around_mean(label, [float(k) for k in range(1, values.shape[1] + 1)], values)
-            for label, values in found.items()
+            mean_band(label, [float(rank) for rank in range(1, values.shape[1] + 1)], values)
+            for label, values in averages.items()
         ]
 
     order = (
-        f"{over} Members are ranked anew in every epoch by their error on held-out data, and "
-        f"epochs are averaged{idea}."
+        f"{over} Members are ranked in every epoch by their error on held-out data, then epochs "
+        f"are averaged{idea}."
     )
     return [
         Chart(
@@ -51,7 +57,7 @@ def member_charts(
             RANK,
             SHARE,
             series("selected"),
-            caption=f"{order} Whose next state is taken.{more}",
+            caption=f"{order} A member is selected if its next state is taken.{more}",
         ),
         Chart(
             f"{prefix}distance",
@@ -59,19 +65,20 @@ def member_charts(
             RANK,
             "‖ŝ′ − mean over members‖",
             series("distance"),
-            caption=f"{order} Of the next states that the members propose, in the units of the "
-            "observation.",
+            caption=f"{order} The distance between a member's next state and the mean of all "
+            "members, in the units of the observation.",
         ),
     ]
 
 
 def fallback_chart(id_: str, rows: Mapping[str, Rows], over: str, more: str = "") -> Chart:
-    """How often no member is within the radius."""
+    """Return the chart of how often no member lies within the radius."""
     return Chart(
         id_,
         "How often the radius excludes every member",
         STEPS,
         SHARE,
-        [curve(label, modelled(those), "fallback") for label, those in rows.items()],
-        caption=f"{over} For the reward or for the next state{more}.",
+        [curve(label, rows_with_model(log), "fallback") for label, log in rows.items()],
+        caption=f"{over} The share of imagined steps in which no member lies within the radius, "
+        f"for the reward or for the next state{more}.",
     )

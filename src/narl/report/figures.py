@@ -1,4 +1,4 @@
-"""The charts as figures for papers: PNG and PDF, the same bytes for the same numbers."""
+"""Charts as figures for papers: PNG and PDF files, the same bytes for the same numbers."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
-from narl.report.charts import is_whole, reference, symlog_ticks
+from narl.report.charts import are_whole, reference_level, symlog_ticks
 from narl.report.document import Axis, Chart
-from narl.report.number_format import plain
-from narl.report.palette import COLOURS, Look, looks
-from narl.report.series import Line, check, lines
+from narl.report.number_format import format_number
+from narl.report.palette import COLOURS, Look, choose_looks
+from narl.report.series import Line, check_chart, lines_of
 
 MOST_POINTS = 2000
-"""Points per line of a figure: more than print can show."""
+"""Points per line of a figure at most: more than print can show."""
 WIDTH, HEIGHT, ROW = 5.4, 2.95, 0.165
-"""Inches: the text width of most papers, and below the axes a row per line of the legend."""
+"""Inches: the text width of most papers, the axes' height, and the height of a legend row."""
 LINE_OF_LEGEND = 84
-"""Letters that fit below a figure, side by side."""
+"""Letters that fit side by side below a figure."""
 STEPS = [1, 2, 2.5, 5, 10]
 
 GREY, FAINT = "#57606a", "#e3e7eb"
@@ -71,15 +71,15 @@ STYLE: Any = {  # Any, because its type would be a list of all of matplotlib's s
 }
 
 
-def draw_figure(chart: Chart, style: Mapping[str, Look] | None = None) -> Figure:
-    """The chart as a figure. `style` keeps a series' colour the same from figure to figure."""
-    check(chart)
-    style = looks([chart]) if style is None else style
-    drawn = lines(chart, MOST_POINTS)
+def draw_figure(chart: Chart, looks: Mapping[str, Look] | None = None) -> Figure:
+    """Return the chart as a figure; ``looks`` gives a label the same look in several figures."""
+    check_chart(chart)
+    looks = choose_looks([chart]) if looks is None else looks
+    drawn = lines_of(chart, MOST_POINTS)
     names = [line.label for line in drawn]
-    level = reference(chart)
+    level = reference_level(chart)
     if level is not None:
-        names.append(chart.reference_label or plain(level))
+        names.append(chart.reference_label or format_number(level))
     with matplotlib.rc_context(STYLE):
         columns = _num_columns(names)
         height = HEIGHT + ROW * -(-len(names) // columns)
@@ -95,7 +95,7 @@ def draw_figure(chart: Chart, style: Mapping[str, Look] | None = None) -> Figure
         axes.set_xscale(chart.x_axis, **_threshold(chart.x_axis))
         axes.set_yscale(chart.y_axis, **_threshold(chart.y_axis))
         axes.margins(x=0.02)
-        keys = [_draw(axes, line, style[line.label]) for line in drawn]
+        keys = [_draw(axes, line, looks[line.label]) for line in drawn]
         if level is not None:
             keys.append(axes.axhline(level, color=GREY, linewidth=1, dashes=(4, 3)))
         _ticks(axes.xaxis, chart.x_axis, np.concatenate([line.x for line in drawn]))
@@ -105,8 +105,8 @@ def draw_figure(chart: Chart, style: Mapping[str, Look] | None = None) -> Figure
     return figure
 
 
-def picture(figure: Figure, kind: str) -> bytes:
-    """The figure as a PNG or PDF file without a date or a program's name."""
+def figure_bytes(figure: Figure, kind: str) -> bytes:
+    """Return the bytes of a PNG or PDF file without a date or the name of a program."""
     empty = ("Software",) if kind == "png" else ("Creator", "Producer", "CreationDate")
     file = io.BytesIO()
     with matplotlib.rc_context(STYLE):
@@ -115,6 +115,7 @@ def picture(figure: Figure, kind: str) -> bytes:
 
 
 def _draw(axes: Axes, line: Line, look: Look) -> Line2D:
+    """Draw a line with its band and dots, and return the stroke for the legend."""
     colour = COLOURS[look.colour].light
     if line.has_band:
         axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.16, linewidth=0)
@@ -126,14 +127,14 @@ def _draw(axes: Axes, line: Line, look: Look) -> Line2D:
 
 
 def _threshold(kind: Axis) -> dict[str, Any]:
-    """Where a symlog axis turns linear: at 1, as on the page."""
+    """Return the place where a symlog axis turns linear: at 1, as on the page."""
     return {"linthresh": 1.0} if kind == "symlog" else {}
 
 
 def _ticks(axis: XAxis | YAxis, kind: Axis, values: np.ndarray) -> None:
-    """Ticks at round places, with plain numbers."""
+    """Set ticks at round places, with plain numbers."""
     if kind == "linear":
-        axis.set_major_locator(MaxNLocator(6, steps=STEPS, integer=is_whole(values)))
+        axis.set_major_locator(MaxNLocator(6, steps=STEPS, integer=are_whole(values)))
     elif kind == "log":
         axis.set_major_locator(_log_ticks(values[np.isfinite(values)]))
         axis.set_minor_locator(NullLocator())
@@ -141,11 +142,11 @@ def _ticks(axis: XAxis | YAxis, kind: Axis, values: np.ndarray) -> None:
         ticks = symlog_ticks(values) or MaxNLocator(6).tick_values(*axis.get_view_interval())
         axis.set_major_locator(FixedLocator(list(ticks)))
         axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: plain(float(value))))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: format_number(float(value))))
 
 
 def _log_ticks(values: np.ndarray) -> Locator:
-    """Powers of ten; over a short way also what lies between them."""
+    """Return powers of ten, and over a short range also numbers between them."""
     ratio = values.max() / values.min()
     if ratio < 3:
         return MaxNLocator(6, steps=STEPS)
@@ -159,7 +160,7 @@ def _num_columns(names: list[str]) -> int:
 
 
 def _legend(figure: Figure, keys: list[Line2D], names: list[str], columns: int) -> None:
-    """Below the axes, where it covers nothing."""
+    """Put the legend below the axes, where it covers nothing."""
     # matplotlib leaves out a name that begins with an underscore
     shown = [f"\u200b{name}" if name.startswith("_") else name for name in names]
     figure.legend(keys, shown, loc="outside lower center", ncols=columns)

@@ -1,16 +1,16 @@
-"""Pieces of the page as HTML. Every text goes through `text` or `prose`, which escape it."""
+"""Pieces of the page as HTML; `text`, `inline` and `prose` escape every text."""
 
 from __future__ import annotations
 
 import html
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from narl.report.document import Claim, Outcome, Table
-from narl.report.number_format import MISSING, column
+from narl.report.document import Claim, Table
+from narl.report.number_format import MISSING, format_column
 from narl.report.palette import Look
 
 MARKS = {"holds": "✓", "fails": "✗", "undecided": "?"}
@@ -19,12 +19,12 @@ _LEADING_NUMBER = re.compile(r"[<>≤≥≈~]?\s*([-−+]?\d[\d,]*\.?\d*(?:e[-�
 
 
 def text(value: object) -> str:
-    """A text, escaped for content and attributes."""
+    """Return a text escaped for content and attributes."""
     return html.escape(str(value), quote=True)
 
 
 def prose(value: str, name: str = "") -> str:
-    """Paragraphs (an empty line parts them), with `words between backticks` set as code."""
+    """Return paragraphs, which an empty line separates; text between backticks becomes code."""
     attribute = f' class="{name}"' if name else ""
     return "".join(
         f"<p{attribute}>{inline(part.strip())}</p>"
@@ -34,23 +34,23 @@ def prose(value: str, name: str = "") -> str:
 
 
 def inline(value: str) -> str:
-    """One line of prose."""
+    """Return a text within a paragraph; text between backticks becomes code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", text(value))
 
 
-def data(value: Any) -> str:
-    """JSON that can stand in a script element: nothing in it ends the element."""
+def script_json(value: Any) -> str:
+    """Return JSON for a script element, which nothing in it can end."""
     packed = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return packed.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def anchor(*parts: str) -> str:
-    """A name for an id or a file: small letters, digits, dots and dashes."""
+    """Return a name for an id or a file: small letters, digits, dots and dashes."""
     return re.sub(r"[^a-z0-9.]+", "-", "-".join(parts).lower()).strip("-.") or "unnamed"
 
 
 def badge(verdict: str, count: int | None = None) -> str:
-    """A verdict as a word and a mark, never as a colour alone."""
+    """Return a verdict as a word and a mark, never as a colour alone."""
     words = verdict if count is None else f"{count} {_plural(verdict, count)}"
     mark = MARKS.get(verdict, "?")
     kind = verdict if verdict in MARKS else "undecided"
@@ -58,14 +58,14 @@ def badge(verdict: str, count: int | None = None) -> str:
 
 
 def tally(claims: Iterable[Claim]) -> str:
-    """How many claims hold, fail, are undecided."""
+    """Return how many claims hold, fail and are undecided."""
     verdicts = [claim.verdict for claim in claims]
     counted = [badge(kind, verdicts.count(kind)) for kind in MARKS if kind in verdicts]
     return f'<span class="tally">{"".join(counted)}</span>' if counted else MISSING
 
 
 def swatch(look: Look | None) -> str:
-    """A short piece of a series' line; without a look, of the reference's."""
+    """Return a short piece of a series' line; without a look, of the reference line."""
     colour = "var(--reference)" if look is None else f"var(--series-{look.colour})"
     dashes = (5, 4) if look is None else look.dashes
     dash = f' stroke-dasharray="{" ".join(map(str, dashes))}"' if dashes else ""
@@ -76,7 +76,7 @@ def swatch(look: Look | None) -> str:
 
 
 def facts(pairs: Mapping[str, Any]) -> str:
-    """Names and values in a row."""
+    """Return names and values in a row."""
     items = [
         f"<div><dt>{text(name)}</dt><dd>{text(_flat(value))}</dd></div>"
         for name, value in pairs.items()
@@ -86,13 +86,13 @@ def facts(pairs: Mapping[str, Any]) -> str:
 
 
 def table(item: Table, id: str) -> str:
-    """A table that sorts by a click on a header; a column of numbers is set to the right."""
+    """Return a table that a click on a header sorts; columns of numbers are aligned right."""
     places = range(len(item.columns))
     columns = [[row[place] for row in item.rows] for place in places]
     numeric = [_is_numeric(cells) for cells in columns]
     kinds = ["num" if right else "" for right in numeric]
     shown = [
-        column(cells) if right else [_cell(cell) for cell in cells]
+        format_column(cells) if right else [_cell(cell) for cell in cells]
         for cells, right in zip(columns, numeric, strict=True)
     ]
     heads = [
@@ -118,13 +118,13 @@ def table(item: Table, id: str) -> str:
     )
 
 
-def claim_list(outcome: Outcome, id: str) -> str:
-    """An experiment's claims: verdict, statement, where it stands, the numbers."""
+def claim_list(claims: Sequence[Claim], id: str) -> str:
+    """Return claims with verdict, statement, place in the paper and numbers."""
     items = [
         f'<li id="{anchor(id, "claim", claim.id)}"><div>{badge(claim.verdict)}</div><div>'
         f'<p>{inline(claim.statement)} <span class="muted small">({inline(claim.where)})</span></p>'
         f'<p class="small">Measured: {inline(claim.numbers)}</p></div></li>'
-        for claim in outcome.claims
+        for claim in claims
     ]
     if not items:
         return ""
@@ -136,6 +136,7 @@ def _plural(verdict: str, count: int) -> str:
 
 
 def _flat(value: Any) -> str:
+    """Return nested values on one line."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_flat(part)}" for name, part in value.items())
     if isinstance(value, list | tuple):
@@ -151,25 +152,26 @@ def _is_numeric(cells: list[Any]) -> bool:
 
 
 def _cell(value: Any) -> str:
-    """A cell of a column that is not all numbers."""
+    """Return a cell of a column that does not hold numbers only."""
     if value is None or value == "":
         return MISSING
     if isinstance(value, bool):
         return "yes" if value else "no"
     if _is_numeric([value]):
-        return column([value])[0]
+        return format_column([value])[0]
     return re.sub(r"(?<![\w.)])-(?=\d)", "−", str(value))
 
 
 def _sort_key(value: Any) -> str:
-    """What the page sorts by: the number, or the one a text begins with, or the text."""
+    """Return the key for sorting: the number, the number a text begins with, or the text."""
     if value is None or value in ("", MISSING):
         return ""
     if isinstance(value, bool) or not isinstance(value, str):
         return str(value)
-    found = _LEADING_NUMBER.match(value)
-    return found[1].replace(",", "").replace("−", "-") if found else value
+    number = _LEADING_NUMBER.match(value)
+    return number[1].replace(",", "").replace("−", "-") if number else value
 
 
 def _class(name: str) -> str:
+    """Return the class attribute, or nothing without a name."""
     return f' class="{name}"' if name else ""

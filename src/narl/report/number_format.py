@@ -1,4 +1,4 @@
-"""Numbers as people read them: four digits, thousands set apart, a true minus sign."""
+"""Numbers for people: four digits, a comma for thousands, a true minus sign."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ DIGITS = 4
 MISSING = "–"
 
 
-def plain(value: float | None) -> str:
-    """One number on its own."""
+def format_number(value: float | None) -> str:
+    """Return one number as text; a dash if it is missing or not finite."""
     if value is None or not math.isfinite(value):
         return MISSING
     if isinstance(value, Integral):
@@ -22,15 +22,15 @@ def plain(value: float | None) -> str:
     return _signed(f"{value:,.{_decimals(value)}f}")
 
 
-def column(values: Sequence[float | None]) -> list[str]:
-    """Numbers under each other: with as many decimals, unless they lie far apart."""
+def format_column(values: Sequence[float | None]) -> list[str]:
+    """Return the numbers of a table's column, with equal decimals unless they lie far apart."""
     known = [value for value in values if value is not None and math.isfinite(value)]
     whole = all(isinstance(value, Integral) for value in known)
     sizes = [abs(value) for value in known if value != 0]
     apart = max(sizes, default=1) / min(sizes, default=1) >= 1000
     decimals = max((_decimals(value) for value in known), default=0)
     if whole or apart or decimals > DIGITS:
-        return [plain(value) for value in values]
+        return [format_number(value) for value in values]
     return [
         _signed(f"{value:,.{decimals}f}") if value is not None and math.isfinite(value) else MISSING
         for value in values
@@ -38,7 +38,7 @@ def column(values: Sequence[float | None]) -> list[str]:
 
 
 def _decimals(value: float) -> int:
-    """Decimals that show the value to four digits, less the zeros at the end."""
+    """Return how many decimals show the value to four digits, without zeros at the end."""
     if value == 0:
         return 0
     places = max(0, DIGITS - 1 - math.floor(math.log10(abs(value))))
@@ -47,5 +47,6 @@ def _decimals(value: float) -> int:
 
 
 def _signed(text: str) -> str:
+    """Return a formatted number with a true minus sign, and none before a zero."""
     negative = text.startswith("-") and any(digit in text for digit in "123456789")
     return ("−" if negative else "") + text.removeprefix("-").replace("e-", "e−")

@@ -26,7 +26,7 @@
     title: { color: "var(--muted)", fontSize: 12, fontWeight: "normal", offset: 10, aria: false },
   };
 
-  // Numbers as narl.report.numerals writes them.
+  // The same numbers as narl.report.number_format writes.
   const number = (value) => {
     if (value === null || value === undefined) return "–";
     const size = Math.abs(value);

@@ -1,4 +1,4 @@
-"""The report as one HTML file that needs nothing from outside."""
+"""The page of a report: one HTML file that loads nothing from outside."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from typing import Any
 
 import vl_convert
 
-from narl.report.charts import MOST_POINTS, describe, drawing, reference
-from narl.report.document import Chart, Outcome
+from narl.report.charts import MOST_POINTS, describe, drawing, reference_level
+from narl.report.document import Chart, Section
 from narl.report.markup import (
     anchor,
     badge,
     claim_list,
-    data,
     facts,
     inline,
     prose,
+    script_json,
     swatch,
     table,
     tally,
     text,
 )
-from narl.report.number_format import plain
-from narl.report.palette import COLOURS, Look, looks
-from narl.report.series import lines, num_off_axis
+from narl.report.number_format import format_number
+from narl.report.palette import COLOURS, Look, choose_looks
+from narl.report.series import lines_of, num_off_axis
 
 TITLE = "Towards Tractable Optimism in Model‑Based Reinforcement Learning"
-LEFT_OUT = ("time", "seconds")
-"""Of the environment: they belong to a single run, not to the experiment."""
+NOT_SHOWN = ("time", "seconds")
+"""Entries of an environment that belong to a single run, not to the section."""
 HINT = (
     "Click a name in a legend to hide or show its line, double-click it to see it alone. "
     "Drag a chart to pan, hold Ctrl and turn the wheel (or pinch) to zoom, double-click to go "
-    "back. With the keyboard, the arrow keys walk along a chart. A click on a column's name "
+    "back. With the keyboard, the arrow keys move along a chart. A click on a column's name "
     "sorts a table."
 )
 
@@ -48,19 +48,19 @@ FOOT = (
 )
 
 
-def compose(outcomes: Sequence[Outcome]) -> str:
-    """The whole page."""
-    style = looks(chart for outcome in outcomes for chart in outcome.charts)
-    common = _common([outcome.environment for outcome in outcomes])
+def compose_page(sections: Sequence[Section]) -> str:
+    """Return the whole page as HTML."""
+    looks = choose_looks(chart for section in sections for chart in section.charts)
+    common = _common_environment(sections)
     body = "\n".join(
         [
-            _skip(outcomes),
-            _header(outcomes),
+            _skip_link(sections),
+            _header(sections),
             "<main>",
-            *([_summary(outcomes)] if _reproduces(outcomes) else []),
-            *(_experiment(outcome, style, common) for outcome in outcomes),
+            *([_claims_table(sections)] if _has_experiments(sections) else []),
+            *(_section(section, looks, common) for section in sections),
             "</main>",
-            _footer(outcomes),
+            _footer(sections),
             '<div id="tip" role="status" hidden></div>',
         ]
     )
@@ -69,80 +69,73 @@ def compose(outcomes: Sequence[Outcome]) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>narl report: {text(', '.join(_name(o) for o in outcomes))}</title>\n"
+        f"<title>narl report: {text(', '.join(section.name for section in sections))}</title>\n"
         f"<style>\n{_colours()}{_asset('page.css')}</style>\n</head>\n<body>\n{body}\n"
         + "".join(f"<script>{script}</script>\n" for script in scripts)
         + "</body>\n</html>\n"
     )
 
 
-def outcome_id(outcome: Outcome) -> str:
-    """The name of an experiment's section."""
-    return anchor(outcome.id, outcome.scale)
+def section_anchor(section: Section) -> str:
+    """Return the name of a section in the page, such as fig1a-paper."""
+    return anchor(section.id, section.scale or "")
 
 
-def chart_id(outcome: Outcome, chart: Chart) -> str:
-    """The name of a chart and of its files: fig1a-paper-regret."""
-    return anchor(outcome_id(outcome), chart.id.removeprefix(outcome.id))
+def chart_anchor(section: Section, chart: Chart) -> str:
+    """Return the name of a chart in the page and of its files, such as fig1a-paper-regret."""
+    return anchor(section_anchor(section), chart.id.removeprefix(section.id))
 
 
-def _name(outcome: Outcome) -> str:
-    return f"{outcome.id} ({outcome.scale})" if outcome.scale else outcome.title
+def _has_experiments(sections: Sequence[Section]) -> bool:
+    return any(section.scale is not None for section in sections)
 
 
-def _reproduces(outcomes: Sequence[Outcome]) -> bool:
-    """Whether experiments are shown; trainings have no scale and test no claims."""
-    return any(outcome.scale for outcome in outcomes)
-
-
-def _skip(outcomes: Sequence[Outcome]) -> str:
-    if _reproduces(outcomes):
+def _skip_link(sections: Sequence[Section]) -> str:
+    if _has_experiments(sections):
         return '<a class="skip" href="#claims">Skip to the claims</a>'
-    return f'<a class="skip" href="#{outcome_id(outcomes[0])}">Skip to the charts</a>'
+    return f'<a class="skip" href="#{section_anchor(sections[0])}">Skip to the charts</a>'
 
 
-def _header(outcomes: Sequence[Outcome]) -> str:
-    body = _of_experiments(outcomes) if _reproduces(outcomes) else _of_trainings(outcomes)
+def _header(sections: Sequence[Section]) -> str:
+    compose = _experiments_heading if _has_experiments(sections) else _trainings_heading
     return (
-        f"<header>\n{body}\n{facts(_anywhere(outcomes))}\n"
+        f"<header>\n{compose(sections)}\n{facts(_environment_values(sections))}\n"
         f'<p class="muted small hint">{text(HINT)}</p>\n'
         "<noscript><p>The charts on this page need JavaScript. The same figures lie beside it as "
         "PNG and PDF.</p></noscript>\n</header>"
     )
 
 
-def _footer(outcomes: Sequence[Outcome]) -> str:
-    words = BANDS + FOOT if _reproduces(outcomes) else FOOT
+def _footer(sections: Sequence[Section]) -> str:
+    words = BANDS + FOOT if _has_experiments(sections) else FOOT
     return f'<footer class="muted small"><p>{text(words)}</p></footer>'
 
 
-def _of_trainings(outcomes: Sequence[Outcome]) -> str:
-    num_charts = sum(len(outcome.charts) for outcome in outcomes)
-    num_runs = sum(len(outcome.runs) for outcome in outcomes)
+def _trainings_heading(sections: Sequence[Section]) -> str:
+    num_runs = sum(len(section.runs) for section in sections)
     links = ", ".join(
-        f'<a href="#{outcome_id(outcome)}">{inline(outcome.title)}</a>' for outcome in outcomes
+        f'<a href="#{section_anchor(section)}">{inline(section.title)}</a>' for section in sections
     )
     return (
         '<p class="kicker">narl · report of trainings</p>\n'
-        f"<h1>{text(', '.join(outcome.title for outcome in outcomes))}</h1>\n"
-        f'<p class="lead">{_count(num_runs, "training")}, {_count(num_charts, "chart")}'
-        f"{f': {links}' if len(outcomes) > 1 else ''}</p>"
+        f"<h1>{text(', '.join(section.title for section in sections))}</h1>\n"
+        f'<p class="lead">{_count(num_runs, "training")}, {_count_charts(sections)}'
+        f"{f': {links}' if len(sections) > 1 else ''}</p>"
     )
 
 
-def _of_experiments(outcomes: Sequence[Outcome]) -> str:
+def _experiments_heading(sections: Sequence[Section]) -> str:
     rows = [
-        f'<tr><th scope="row"><a href="#{outcome_id(outcome)}">{inline(outcome.title)}</a></th>'
-        f"<td>{text(outcome.scale)}</td>"
-        f'<td><code class="command">{text(outcome.command)}</code></td>'
-        f"<td>{tally(outcome.claims)}</td></tr>"
-        for outcome in outcomes
+        f'<tr><th scope="row"><a href="#{section_anchor(section)}">{inline(section.title)}</a></th>'
+        f"<td>{text(section.scale or '')}</td>"
+        f"<td>{''.join(_command(part.command) for part in section.introduction)}</td>"
+        f"<td>{tally(section.claims)}</td></tr>"
+        for section in sections
     ]
-    num_charts = sum(len(outcome.charts) for outcome in outcomes)
-    claims = [claim for outcome in outcomes for claim in outcome.claims]
+    claims = [claim for section in sections for claim in section.claims]
     num_ours = sum(claim.is_ours for claim in claims)
     counts = (
-        f"{_count(len(outcomes), 'experiment')}, {_count(num_charts, 'chart')}, "
+        f"{_count(len(sections), 'experiment')}, {_count_charts(sections)}, "
         f"{_count(len(claims) - num_ours, 'claim')} of the paper"
         f"{f' and {num_ours} of ours' if num_ours else ''} put to the test"
     )
@@ -156,16 +149,16 @@ def _of_experiments(outcomes: Sequence[Outcome]) -> str:
     )
 
 
-def _summary(outcomes: Sequence[Outcome]) -> str:
+def _claims_table(sections: Sequence[Section]) -> str:
+    """Return the claims of all sections in one table that can be sorted."""
     order = {"fails": 0, "undecided": 1, "holds": 2}
     rows = [
         f'<tr><td data-sort="{order.get(claim.verdict, 1)}">{badge(claim.verdict)}</td>'
-        f'<th scope="row" class="statement">'
-        f'<a href="#{anchor(outcome_id(outcome), "claim", claim.id)}">{inline(claim.statement)}</a>'
-        f'</th><td>{inline(claim.where)}</td><td><a href="#{outcome_id(outcome)}">'
-        f"{text(_name(outcome))}</a></td></tr>"
-        for outcome in outcomes
-        for claim in outcome.claims
+        f'<th scope="row" class="statement"><a href="#{anchor(place, "claim", claim.id)}">'
+        f"{inline(claim.statement)}</a></th><td>{inline(claim.where)}</td>"
+        f'<td><a href="#{place}">{text(section.name)}</a></td></tr>'
+        for section, place in ((section, section_anchor(section)) for section in sections)
+        for claim in section.claims
     ]
     heads = "".join(
         f'<th scope="col"><button type="button">{name}</button></th>'
@@ -186,25 +179,27 @@ def _summary(outcomes: Sequence[Outcome]) -> str:
     )
 
 
-def _experiment(outcome: Outcome, style: Mapping[str, Look], common: Mapping[str, Any]) -> str:
-    id = outcome_id(outcome)
-    charts = [_chart(chart, f"chart-{chart_id(outcome, chart)}", style) for chart in outcome.charts]
+def _section(section: Section, looks: Mapping[str, Look], common: Mapping[str, Any]) -> str:
+    """Return the HTML of a section; its facts leave out the ``common`` environment."""
+    id = section_anchor(section)
+    charts = [
+        _chart(chart, f"chart-{chart_anchor(section, chart)}", looks) for chart in section.charts
+    ]
     grid = "charts" + (" pair" if len(charts) > 1 else "") + (" odd" if len(charts) % 2 else "")
-    tables = [table(item, anchor(id, "table", item.id)) for item in outcome.tables]
-    own = {k: v for k, v in _shown(outcome.environment).items() if k not in common}
-    notes = "".join(f"<li>{inline(note)}</li>" for note in outcome.notes)
-    runs = "".join(f"<li><code>{text(run)}</code></li>" for run in outcome.runs)
-    scale = f' <span class="scale">{text(outcome.scale)} scale</span>' if outcome.scale else ""
+    own = {k: v for k, v in _shown(section.environment).items() if k not in common}
+    notes = "".join(f"<li>{inline(note)}</li>" for note in section.notes)
+    runs = "".join(f"<li><code>{text(run)}</code></li>" for run in section.runs)
+    scale = f' <span class="scale">{text(section.scale)} scale</span>' if section.scale else ""
     parts = [
         f'<section class="experiment" id="{id}" aria-labelledby="{id}-title">',
-        f'<h2 id="{id}-title">{inline(outcome.title)}{scale}</h2>',
-        *_introduction(outcome),
+        f'<h2 id="{id}-title">{inline(section.title)}{scale}</h2>',
+        *(f"{prose(part.text)}\n<p>{_command(part.command)}</p>" for part in section.introduction),
         facts(own),
         f'<div class="{grid}">{"".join(charts)}</div>' if charts else "",
-        claim_list(outcome, id),
-        *tables,
+        claim_list(section.claims, id),
+        *(table(item, anchor(id, "table", item.id)) for item in section.tables),
         f'<div class="block"><h3>Notes</h3><ul class="notes">{notes}</ul></div>' if notes else "",
-        f"<details><summary>{_count(len(outcome.runs), 'run')} behind it</summary>"
+        f"<details><summary>{_count(len(section.runs), 'run')} behind it</summary>"
         f"<ul>{runs}</ul></details>"
         if runs
         else "",
@@ -213,35 +208,24 @@ def _experiment(outcome: Outcome, style: Mapping[str, Look], common: Mapping[str
     return "\n".join(part for part in parts if part)
 
 
-def _introduction(outcome: Outcome) -> list[str]:
-    """What was run and the command for it; of several trainings, each with its own."""
-    about = [part for part in re.split(r"\n\s*\n", outcome.about) if part.strip()]
-    commands = outcome.command.splitlines()
-    if len(about) != len(commands):
-        about, commands = [outcome.about], [outcome.command]
-    return [
-        f'{prose(words)}\n<p><code class="command">{text(command)}</code></p>'
-        for words, command in zip(about, commands, strict=True)
-    ]
-
-
-def _chart(chart: Chart, id: str, style: Mapping[str, Look]) -> str:
-    drawn = lines(chart)
+def _chart(chart: Chart, id: str, looks: Mapping[str, Look]) -> str:
+    """Return the figure of a chart: title, buttons, legend, data and caption."""
+    lines = lines_of(chart)
     head = f"<h3>{inline(chart.title)}</h3>"
     caption = prose(chart.caption) + "".join(f"<p>{text(note)}</p>" for note in _remarks(chart))
     foot = f"<figcaption>{caption}</figcaption>" if caption else ""
-    if not drawn:
+    if not lines:
         return (
             f'<figure class="chart" id="{id}">{head}'
             f'<p class="empty">There is no data for this chart.</p>{foot}</figure>'
         )
     entries = [
         f'<li><button type="button" aria-pressed="true" data-series="{text(line.label)}">'
-        f"{swatch(style[line.label])}{text(line.label)}</button></li>"
-        for line in drawn
+        f"{swatch(looks[line.label])}{text(line.label)}</button></li>"
+        for line in lines
     ]
-    if (level := reference(chart)) is not None:
-        name = chart.reference_label or plain(level)
+    if (level := reference_level(chart)) is not None:
+        name = chart.reference_label or format_number(level)
         entries.append(f'<li><span class="fixed">{swatch(None)}{text(name)}</span></li>')
     zoom = "".join(
         f'<button type="button" data-zoom="{act}" aria-label="{words}" title="{words}">{sign}'
@@ -257,39 +241,44 @@ def _chart(chart: Chart, id: str, style: Mapping[str, Look]) -> str:
         f'<div class="chart-head">{head}<div class="zoom">{zoom}</div></div>'
         f'<ul class="legend" aria-label="Lines of this chart">{"".join(entries)}</ul>'
         f'<div class="plot" role="img" tabindex="0" aria-label="{text(describe(chart))}"></div>'
-        f'{foot}<script type="application/json">{data(drawing(chart, style))}</script></figure>'
+        f'{foot}<script type="application/json">{script_json(drawing(chart, looks))}</script>'
+        "</figure>"
     )
 
 
 def _remarks(chart: Chart) -> list[str]:
-    """What the drawing leaves out."""
+    """Return sentences about the points and series that the drawing leaves out."""
     remarks = []
     if num := num_off_axis(chart):
         remarks.append(f"{_count(num, 'point')} at or below zero not on the logarithmic axis.")
-    empty = len(chart.series) - len(lines(chart))
-    if empty and empty < len(chart.series):
-        known = {line.label for line in lines(chart)}
-        names = ", ".join(series.label for series in chart.series if series.label not in known)
-        remarks.append(f"Without data: {names}.")
+    drawn = {line.label for line in lines_of(chart)}
+    empty = [series.label for series in chart.series if series.label not in drawn]
+    if drawn and empty:
+        remarks.append(f"Without data: {', '.join(empty)}.")
     return remarks
 
 
+def _command(command: str) -> str:
+    return f'<code class="command">{text(command)}</code>'
+
+
 def _shown(environment: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in environment.items() if k not in LEFT_OUT and v is not None}
+    """Return the entries of an environment that the page shows."""
+    return {k: v for k, v in environment.items() if k not in NOT_SHOWN and v is not None}
 
 
-def _anywhere(outcomes: Sequence[Outcome]) -> dict[str, str]:
-    """Every part of the environments, with all the values it had."""
+def _environment_values(sections: Sequence[Section]) -> dict[str, str]:
+    """Return every entry of the environments with all the values that it has."""
     values: dict[str, dict[str, None]] = {}
-    for outcome in outcomes:
-        for name, value in _shown(outcome.environment).items():
+    for section in sections:
+        for name, value in _shown(section.environment).items():
             values.setdefault(name, {})[str(value)] = None
     return {name: " / ".join(seen) for name, seen in values.items()}
 
 
-def _common(environments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What all experiments were run with."""
-    first, *others = [_shown(environment) for environment in environments]
+def _common_environment(sections: Sequence[Section]) -> dict[str, Any]:
+    """Return the entries that are the same in the environments of all sections."""
+    first, *others = [_shown(section.environment) for section in sections]
     return {k: v for k, v in first.items() if all(k in o and o[k] == v for o in others)}
 
 
@@ -297,11 +286,17 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def _count_charts(sections: Sequence[Section]) -> str:
+    return _count(sum(len(section.charts) for section in sections), "chart")
+
+
 def _colours() -> str:
-    def block(shades: list[str]) -> str:
+    """Return the colours of the series as CSS variables, for light and dark screens."""
+
+    def variables(shades: list[str]) -> str:
         return "".join(f" --series-{place}: {shade};" for place, shade in enumerate(shades))
 
-    light, dark = block([c.light for c in COLOURS]), block([c.dark for c in COLOURS])
+    light, dark = variables([c.light for c in COLOURS]), variables([c.dark for c in COLOURS])
     query = "@media screen and (prefers-color-scheme: dark)"
     return f":root {{{light} }}\n{query} {{ :root {{{dark} }} }}\n"
 
@@ -312,13 +307,13 @@ def _asset(name: str) -> str:
 
 @cache
 def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed, once for the page; nothing in it ends its script element."""
+    """Return Vega, Vega-Lite and Vega-Embed as one script, which nothing in it can end."""
     code = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return re.sub(r"<(/script|!--)", r"\\x3c\1", code, flags=re.IGNORECASE)
 
 
 def _policy(scripts: Sequence[str]) -> str:
-    """A content security policy: these scripts, inline styles, and no request to anywhere."""
+    """Return a content security policy: these scripts, inline styles, no request to anywhere."""
     hashes = [
         base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts
     ]

@@ -1,4 +1,4 @@
-"""One look per series label over the whole page: Okabe and Ito's colours, then dashes."""
+"""Looks of series: one colour and dash pattern per label over the whole page."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from narl.report.document import Chart
 
 
 class Colour(NamedTuple):
-    """A colour on white and on a dark ground."""
+    """A colour on a white and on a dark ground."""
 
     light: str
     dark: str
 
 
-# Okabe and Ito's eight for the colour-blind. A line in their yellow cannot be seen on white:
-# there it is a brown that stays as far from the other seven. On dark, black is white and the
-# blue a little lighter.
+# Okabe and Ito's eight colours for the colour-blind. Their yellow cannot be seen on white: a
+# brown stands in for it, as far from the other seven. On dark, black becomes white and the blue
+# a little lighter.
 COLOURS = (
     Colour("#0072b2", "#0082cc"),
     Colour("#d55e00", "#d55e00"),
@@ -34,21 +34,22 @@ DASHES: tuple[tuple[int, ...], ...] = ((), (6, 3), (2, 2), (8, 2, 2, 2), (12, 3)
 
 
 class Look(NamedTuple):
-    """How a series is drawn: places in COLOURS and DASHES."""
+    """The look of a series: places in COLOURS and DASHES."""
 
     colour: int
     dash: int
 
     @property
     def dashes(self) -> tuple[int, ...]:
+        """Lengths of dashes and gaps; empty for a solid line."""
         return DASHES[self.dash % len(DASHES)]
 
 
-def looks(charts: Iterable[Chart]) -> dict[str, Look]:
-    """A look for every label, and no two alike in one chart.
+def choose_looks(charts: Iterable[Chart]) -> dict[str, Look]:
+    """Return a look for every label, such that no two are alike in one chart.
 
-    Each new label takes the plainest dash that is still free beside its companions in all of
-    its charts, and of that dash the colour least used beside them, then on the page.
+    Each new label takes the plainest dash that no other label of its charts has in all colours,
+    and with that dash the colour that is used least in its charts, then on the page.
     """
     companions: dict[str, set[str]] = {}
     for chart in charts:

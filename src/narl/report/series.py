@@ -1,4 +1,4 @@
-"""What a chart can draw of its series: sorted, with gaps, within its axes, thinned."""
+"""Series of charts: bands over seeds, and the points of a series that a chart can draw."""
 
 from __future__ import annotations
 
@@ -6,16 +6,44 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from narl.errors import InputError
 from narl.report.document import Axis, Chart, Series
+from narl.stats import median_iqr
 
+MOST_KEPT = 200
+"""Points of a curve that an outcome keeps: enough for a chart, and a small file."""
 MOST_DOTS = 40
-"""A line with at most so many points shows each of them."""
+"""Points of a line up to which each of them is marked with a dot."""
+
+
+def median_band(label: str, curves: Float[np.ndarray, "N K"], *, log: bool = False) -> Series:
+    """Return the median over seeds with quartiles, against the number of the episode."""
+    keep = thin_evenly(curves.shape[1], log=log)
+    median, q25, q75 = median_iqr(curves[:, keep], axis=0)
+    return Series(label, (keep + 1).tolist(), median.tolist(), q25.tolist(), q75.tolist())
+
+
+def mean_band(label: str, x: list[float], values: Float[np.ndarray, "N K"]) -> Series:
+    """Return the mean ± one population standard deviation over seeds; no band for one seed."""
+    mean, std = values.mean(axis=0), values.std(axis=0)
+    if len(values) < 2:
+        return Series(label, x, mean.tolist())
+    return Series(label, x, mean.tolist(), (mean - std).tolist(), (mean + std).tolist())
+
+
+def thin_evenly(length: int, *, log: bool = False) -> Int[np.ndarray, " P"]:
+    """Return indices of at most `MOST_KEPT` episodes, the first and the last among them."""
+    if length <= MOST_KEPT:
+        return np.arange(length)
+    if log:
+        return np.unique(np.geomspace(1, length, MOST_KEPT).round().astype(int)) - 1
+    return np.unique(np.linspace(0, length - 1, MOST_KEPT).round().astype(int))
 
 
 class Line(NamedTuple):
-    """A series as arrays in the order of x. A gap is NaN."""
+    """A series as arrays in the order of x, with NaN for gaps."""
 
     label: str
     x: np.ndarray
@@ -25,11 +53,12 @@ class Line(NamedTuple):
 
     @property
     def has_band(self) -> bool:
+        """Whether some point has a lower and an upper end."""
         return bool(np.isfinite(self.low).any() and np.isfinite(self.high).any())
 
     @property
     def dots(self) -> np.ndarray:
-        """The points to mark: all of a short line; of a long one those without a neighbour."""
+        """A mask of the points to mark: all of a short line, else those without a neighbour."""
         known = np.isfinite(self.y)
         if len(known) <= MOST_DOTS:
             return known
@@ -38,18 +67,18 @@ class Line(NamedTuple):
         return known & ~before & ~after
 
 
-def lines(chart: Chart, most: int | None = None) -> list[Line]:
-    """Every series of the chart that has a point to draw, with at most `most` points each."""
+def lines_of(chart: Chart, most: int | None = None) -> list[Line]:
+    """Return every series of a chart that has a point to draw, with at most ``most`` points."""
     floor = _floor(chart)
-    drawn = [_line(chart, series, floor) for series in chart.series]
-    drawn = [line for line in drawn if np.isfinite(line.y).any()]
+    lines = [_line(chart, series, floor) for series in chart.series]
+    lines = [line for line in lines if np.isfinite(line.y).any()]
     if most is None:
-        return drawn
-    return [_take(line, thin(line.x, most, chart.x_axis)) for line in drawn]
+        return lines
+    return [_take(line, thin_on_axis(line.x, most, chart.x_axis)) for line in lines]
 
 
 def num_off_axis(chart: Chart) -> int:
-    """Points that a logarithmic axis has no place for."""
+    """Return the number of points at or below zero on a logarithmic axis."""
     count = 0
     for series in chart.series:
         x, y = _array(series.x), _array(series.y)
@@ -59,8 +88,8 @@ def num_off_axis(chart: Chart) -> int:
     return count
 
 
-def thin(x: np.ndarray, most: int, axis: Axis) -> np.ndarray:
-    """Indices of at most `most` of the sorted x, even on the axis, the two ends among them."""
+def thin_on_axis(x: np.ndarray, most: int, axis: Axis) -> np.ndarray:
+    """Return indices of at most ``most`` of the sorted x, evenly on the axis and with both ends."""
     if len(x) <= most:
         return np.arange(len(x))
     place = {"linear": x, "log": np.log(np.abs(x) + (x == 0)), "symlog": np.arcsinh(x)}[axis]
@@ -72,8 +101,8 @@ def thin(x: np.ndarray, most: int, axis: Axis) -> np.ndarray:
     return np.unique(index)
 
 
-def check(chart: Chart) -> None:
-    """One line on the first series whose lists do not fit together."""
+def check_chart(chart: Chart) -> None:
+    """Refuse a chart whose lists differ in length or whose labels are not unique."""
     for series in chart.series:
         for name in ("y", "low", "high"):
             values = getattr(series, name)
@@ -93,9 +122,9 @@ def check(chart: Chart) -> None:
 
 def _line(chart: Chart, series: Series, floor: float) -> Line:
     x, y = _array(series.x), _array(series.y)
-    banded = series.low is not None and series.high is not None
-    low = _array(series.low or []) if banded else np.full_like(y, np.nan)
-    high = _array(series.high or []) if banded else np.full_like(y, np.nan)
+    has_band = series.low is not None and series.high is not None
+    low = _array(series.low or []) if has_band else np.full_like(y, np.nan)
+    high = _array(series.high or []) if has_band else np.full_like(y, np.nan)
     if chart.y_axis == "log":
         y, high = (np.where(values > 0, values, np.nan) for values in (y, high))
         low = np.where(low > 0, low, np.where(np.isnan(low), np.nan, floor))
@@ -109,7 +138,7 @@ def _take(line: Line, index: np.ndarray) -> Line:
 
 
 def _floor(chart: Chart) -> float:
-    """Where a band that reaches down to zero ends on a logarithmic axis."""
+    """Return where a band that reaches down to zero ends on a logarithmic axis."""
     values = [
         _array(part)
         for series in chart.series
@@ -122,6 +151,6 @@ def _floor(chart: Chart) -> float:
 
 
 def _array(values: Sequence[float | None]) -> np.ndarray:
-    """Float64 with NaN for what is missing or infinite."""
+    """Return the values in float64, with NaN for missing and infinite ones."""
     array = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
     return np.where(np.isfinite(array), array, np.nan)

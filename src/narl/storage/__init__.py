@@ -1,7 +1,26 @@
-"""Runs, checkpoints and metrics on disk: everything is written whole or not at all."""
+"""Runs, checkpoints and metrics on disk; everything is written completely or not at all."""
 
-from narl.storage.runs import (
+from narl.storage.checkpoints import (
+    Checkpoint,
+    Checkpoints,
+    has_checkpoints,
+    load_checkpoint,
+    save_checkpoint,
+)
+from narl.storage.folder import (
     MANIFEST,
+    check_writable,
+    clear_folder,
+    json_bytes,
+    lock_folder,
+    partial_file,
+    remove_tree,
+    to_json_values,
+    write_file,
+)
+from narl.storage.metrics_log import PROGRESS, MetricsLog, rows_from_bytes, rows_to_bytes
+from narl.storage.provenance import version_of
+from narl.storage.runs import (
     Run,
     check_root,
     default_root,
@@ -16,20 +35,62 @@ from narl.storage.runs import (
     save_run,
     save_run_at,
 )
+from narl.storage.unfinished import (
+    CHECKPOINTS,
+    PART,
+    STAGED,
+    TRAINING,
+    UnfinishedRun,
+    list_unfinished_runs,
+    locate_folder,
+    locate_run,
+    open_unfinished_run,
+    record_config,
+    remove_unfinished_run,
+)
 
 __all__ = [
+    "CHECKPOINTS",
     "MANIFEST",
+    "PART",
+    "PROGRESS",
+    "STAGED",
+    "TRAINING",
+    "Checkpoint",
+    "Checkpoints",
+    "MetricsLog",
     "Run",
+    "UnfinishedRun",
     "check_root",
+    "check_writable",
+    "clear_folder",
     "default_root",
     "find_run",
+    "has_checkpoints",
+    "json_bytes",
     "list_run_ids",
     "list_runs",
+    "list_unfinished_runs",
+    "load_checkpoint",
     "load_run",
     "load_run_at",
+    "locate_folder",
+    "locate_run",
+    "lock_folder",
     "move_run",
+    "open_unfinished_run",
+    "partial_file",
+    "record_config",
     "remove_run",
+    "remove_tree",
+    "remove_unfinished_run",
+    "rows_from_bytes",
+    "rows_to_bytes",
     "run_id",
+    "save_checkpoint",
     "save_run",
     "save_run_at",
+    "to_json_values",
+    "version_of",
+    "write_file",
 ]

@@ -1,60 +1,47 @@
-"""Checkpoints: everything that a training needs to go on, checked before it is believed.
+"""Checkpoints: the newest states of a long computation, verified before they are loaded.
 
-A checkpoint is a folder `step-000012345` of arrays.npz (not compressed: buffers are large and
-do not shrink), notes.json and manifest.json (the step, and size and SHA-256 of all others). Large
-arrays have files of their own, arrays-1.npz and so on, which are hashed side by side. The folder is
-written under a hidden name, flushed to disk and renamed, so what stands under the final name is
-whole. Whoever saves holds the folder (see `narl.storage.lock`).
+A checkpoint is a folder `step-000012345` of arrays (not compressed: they are large and do not
+shrink), notes.json and the manifest, which also has the step. Whoever saves locks the folder of
+the checkpoints (`lock_folder`).
 """
 
-import contextlib
-import hashlib
 import json
 import logging
-import os
 import re
-import struct
 import time
-import uuid
-import zipfile
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from narl.errors import InputError
+from narl.storage.arrays import ARRAYS, check_array, read_arrays, write_arrays
 from narl.storage.folder import (
-    checksum,
-    flush_folder,
+    Digest,
+    create_file,
     json_bytes,
-    remove_tree,
+    open_folder,
+    remove_folder,
+    remove_partials,
     to_json_values,
-    write_new_file,
+    write_folder,
 )
 
-ARRAYS, NOTES, MANIFEST = "arrays.npz", "notes.json", "manifest.json"
-CHUNK = 1 << 24
-"""Bytes that are written and hashed at a time."""
-LARGE = 1 << 26
-"""Bytes from which on an array has a file of its own."""
+NOTES = "notes.json"
 BACKGROUND = 1 << 28
-"""Bytes from which on a checkpoint is written while the training goes on."""
+"""Bytes from which on a checkpoint is written in the background."""
 
 _NAME = re.compile(r"step-(\d{9,})")
-LEAF = re.compile(r"[A-Za-z0-9_.-]+")
-_FILE = re.compile(r"arrays(-[1-9]\d*)?\.npz")
-_PARTIAL = ".partial-"
 _log = logging.getLogger("narl")
 Arrays = Mapping[str, np.ndarray] | Callable[[], Mapping[str, np.ndarray]]
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that was intact; `skipped` names the newer ones that were not, and why."""
+    """An intact checkpoint; `skipped` names newer ones that are damaged, and why."""
 
     step: int
     arrays: dict[str, np.ndarray]
@@ -64,7 +51,7 @@ class Checkpoint:
 
 
 class _Damaged(Exception):
-    """Why a checkpoint cannot be used."""
+    """The reason why a checkpoint cannot be used."""
 
 
 def save_checkpoint(
@@ -75,11 +62,11 @@ def save_checkpoint(
     keep: int = 2,
     known: Collection[Path] = (),
 ) -> Path:
-    """Keep the state at `step`, then remove all but the newest `keep` intact checkpoints.
+    """Write a checkpoint, then delete all but the newest `keep` intact ones; return its path.
 
-    One of the same step is replaced. An intact one of a later step is another training's:
-    nothing is saved beside it, since it would be the one that is loaded. Those that are `known`
-    to be intact are not read for it. The notes are JSON values; NaN belongs in the arrays.
+    A checkpoint of the same step is replaced. One of a later step that is intact belongs to
+    another computation and is an error, since it would be loaded instead. Checkpoints that are
+    `known` to be intact are not read again. The notes are JSON values; NaN belongs in the arrays.
     """
     if step < 0:
         raise InputError(f"checkpoint: step {step} given; must be at least 0")
@@ -88,34 +75,26 @@ def save_checkpoint(
     for name, array in arrays.items():
         check_array(name, array)
     content = json_bytes(to_json_values("notes", notes))
-    _refuse_older(folder, step)
-    name = f"step-{step:09d}"
-    final, partial = folder / name, _hidden_name(folder / name)
+    _refuse_earlier_step(folder, step)
+    final = folder / f"step-{step:09d}"
+
+    def write(partial: Path) -> dict[str, Digest]:
+        return {**write_arrays(partial, arrays), NOTES: create_file(partial / NOTES, content)}
+
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for left in folder.glob(f"{_PARTIAL}*"):  # saves that were killed
-            remove_tree(left)
-        partial.mkdir()
-        digests = {**_write_arrays(partial, arrays), NOTES: checksum(content)}
-        write_new_file(partial / NOTES, content)
-        write_new_file(partial / MANIFEST, json_bytes({"step": int(step), "files": digests}))
-        flush_folder(partial)
-        replaced = _hide(final)
-        partial.rename(final)
-        flush_folder(folder)
-        remove_tree(replaced)
+        remove_partials(folder)
+        write_folder(final, write, {"step": int(step)})
     except OSError as error:
-        raise OSError(error.errno, f"checkpoint {name} was not saved: {error.strerror}") from error
-    finally:
-        remove_tree(partial)
+        reason = f"checkpoint {final.name} was not saved: {error.strerror}"
+        raise OSError(error.errno, reason) from error
     _prune(folder, {final, *known}, keep)
     return final
 
 
-def load_checkpoint(folder: Path, otherwise: str = "train anew") -> Checkpoint:
-    """The newest intact checkpoint; newer ones that are damaged are skipped with a warning.
+def load_checkpoint(folder: Path, advice: str = "train again") -> Checkpoint:
+    """Return the newest intact checkpoint; newer ones that are damaged are skipped with a warning.
 
-    Where there is none, the error says what to do ``otherwise``.
+    If there is none, the error ends with the `advice`.
     """
     skipped: list[str] = []
     for path in _newest_first(folder):
@@ -124,14 +103,24 @@ def load_checkpoint(folder: Path, otherwise: str = "train anew") -> Checkpoint:
         except _Damaged as cause:
             _log.warning("checkpoint %s is damaged and not used: %s", path.name, cause)
             skipped.append(f"{path.name}: {cause}")
-    found = "; ".join(skipped) or "none is there"
-    raise InputError(f"checkpoint: no intact one in {folder} ({found}); {otherwise}")
+    reason = "; ".join(skipped) or "none is there"
+    raise InputError(f"checkpoint: no intact one in {folder} ({reason}); {advice}")
 
 
-def damage_of(folder: Path) -> list[str]:
-    """Why none of the checkpoints can be used; empty where one can, or none is there.
+def has_checkpoints(folder: Path) -> bool:
+    """Return whether a folder has checkpoints, intact or not."""
+    return bool(_newest_first(folder))
 
-    Large ones, which take long to read, are believed until they are loaded.
+
+def newest_step(folder: Path) -> int:
+    """Return the step of the newest checkpoint, intact or not; 0 if there is none."""
+    return max((_step(path) or 0 for path in _newest_first(folder)), default=0)
+
+
+def checkpoint_problems(folder: Path) -> list[str]:
+    """Return why none of the checkpoints can be used; empty if one can, or none is there.
+
+    Large checkpoints take long to read and count as intact here.
     """
     causes: list[str] = []
     for path in _newest_first(folder):
@@ -144,27 +133,31 @@ def damage_of(folder: Path) -> list[str]:
 
 
 class Checkpoints:
-    """The checkpoints of one training; a large one is written while the training goes on."""
+    """The checkpoints of one computation; a large one is written while the computation goes on."""
 
     def __init__(self, folder: Path, keep: int = 2) -> None:
         self.folder, self.keep = folder, keep
         self.last = self.kept = 0
-        """The steps of the newest one, and of the newest one that is on disk."""
+        """The steps of the newest checkpoint, and of the newest one that is on disk."""
         self.seconds = 0.0
-        """What the last one took, in the background or not."""
+        """The time that the last checkpoint took, in the background or not."""
         self._known: set[Path] = set()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="narl-checkpoint")
         self._writing: Future[Path] | None = None
 
-    def load(self) -> Checkpoint:
-        """The newest that is intact."""
-        found = load_checkpoint(self.folder, "begin anew with --fresh")
-        self._known.add(found.path)
-        self.last = self.kept = found.step
-        return found
+    def load(self, advice: str = "begin anew with --fresh") -> Checkpoint:
+        """Return the newest intact checkpoint; see `load_checkpoint`."""
+        checkpoint = load_checkpoint(self.folder, advice)
+        self._known.add(checkpoint.path)
+        self.last = self.kept = checkpoint.step
+        return checkpoint
 
     def save(self, step: int, arrays: Arrays, notes: Mapping[str, Any], size: int) -> None:
-        """Keeps `size` bytes, into which nobody may write now; a function is called later."""
+        """Write a checkpoint of `size` bytes, in the background if that is large.
+
+        Nobody may write to the arrays from now on. A function that returns the arrays is called
+        in the background.
+        """
         self.wait()
         self.last = step
         self._writing = self._writer.submit(self._write, step, arrays, notes)
@@ -179,20 +172,20 @@ class Checkpoints:
         return path
 
     def check(self) -> None:
-        """Raises what went wrong in the background."""
+        """Raise the error of a background write that has failed."""
         if self._writing is not None and self._writing.done():
             self.wait()
 
     def wait(self) -> None:
-        """Until everything is on disk; raises what went wrong."""
+        """Wait until everything is on disk; raise the error if writing failed."""
         if (writing := self._writing) is not None:
-            wait([writing])  # interrupted here, it is still being written
+            wait([writing])  # after an interrupt here, the write still counts as unfinished
             self._writing = None
             self._known.add(writing.result())
             self.kept = self.last
 
     def close(self) -> None:
-        """Waits too. What goes wrong here is only said: something else has ended the training."""
+        """Wait, and only log an error: the computation has ended for another reason."""
         try:
             self.wait()
         except Exception as error:
@@ -200,167 +193,42 @@ class Checkpoints:
         self._writer.shutdown()
 
 
-def check_array(name: str, array: np.ndarray) -> None:
-    """Refuses what a checkpoint cannot hold."""
-    if not LEAF.fullmatch(str(name)):
-        raise InputError(f"checkpoint: array name {name!r} given; use letters, digits, _ . -")
-    # isbuiltin is 2 for types that others registered, such as bfloat16: .npy would lose them
-    if array.dtype.kind not in "biufc" or array.dtype.isbuiltin == 2:
-        raise InputError(f"checkpoint: {name} has dtype {array.dtype}; must be NumPy's numbers")
-
-
-class _Hashed:
-    """A file written from front to back, hashed by another thread while the disk writes.
-
-    It cannot seek, so that `zipfile` writes each byte once, as it will stay.
-    """
-
-    def __init__(self, file: IO[bytes], thread: ThreadPoolExecutor) -> None:
-        self._file, self._thread, self._sha = file, thread, hashlib.sha256()
-        self._size = 0
-        self._updates: list[Future[None]] = []
-
-    def write(self, data: Any) -> int:
-        self._updates.append(self._thread.submit(self._sha.update, data))
-        self._file.write(data)
-        self._size += memoryview(data).nbytes
-        return memoryview(data).nbytes
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def digest(self) -> dict[str, Any]:
-        for update in self._updates:
-            update.result()
-        return {"size": self._size, "sha256": self._sha.hexdigest()}
-
-
-def _write_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Writes the files of arrays, a thread for each; returns size and SHA-256 of each."""
-    large = [name for name, array in arrays.items() if array.nbytes >= LARGE]
-    files = {ARRAYS: {name: arrays[name] for name in arrays if name not in large}}
-    files |= {f"arrays-{i}.npz": {name: arrays[name]} for i, name in enumerate(large, start=1)}
-    with ThreadPoolExecutor(min(len(files), os.cpu_count() or 1)) as threads:
-        digests = threads.map(lambda name: _write_npz(folder / name, files[name]), files)
-        return dict(zip(files, digests, strict=True))
-
-
-def _write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    with path.open("xb") as file, ThreadPoolExecutor(1) as thread:
-        stream = _Hashed(file, thread)
-        with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:  # type: ignore[call-overload]
-            for name, value in arrays.items():
-                array = np.asarray(value, order="C")
-                header = np.lib.format.header_data_from_array_1_0(array)
-                content = array.reshape(-1).view(np.uint8)
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array_header_1_0(member, header)
-                    for start in range(0, content.size, CHUNK):
-                        member.write(content[start : start + CHUNK].data)
-        file.flush()
-        os.fsync(file.fileno())
-        if hasattr(os, "posix_fadvise"):  # not read again soon: the next file may have its memory
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        return stream.digest()
-
-
-def _read_npz(file: IO[bytes]) -> dict[str, np.ndarray]:
-    """Each array under its name, read straight from its place in the archive.
-
-    The members are not compressed and the digest is known to be right: `zipfile` would copy and
-    check every byte again (and np.load confuses "x" with "x.npy").
-    """
-    arrays: dict[str, np.ndarray] = {}
-    with zipfile.ZipFile(file) as archive:
-        members = archive.infolist()
-    for member in members:
-        file.seek(member.header_offset + 26)
-        name_size, extra_size = struct.unpack("<HH", file.read(4))
-        file.seek(name_size + extra_size, os.SEEK_CUR)
-        array = np.lib.format.read_array(file, allow_pickle=False)
-        arrays[member.filename.removesuffix(".npy")] = array
-    return arrays
-
-
-def _read(path: Path, verify_only: bool = False) -> Checkpoint:
-    """The checkpoint at a path; nothing of it is parsed before every byte is known to be right."""
+def _step(path: Path) -> int | None:
+    """Return the step in the name of a checkpoint; None if it is not the name of one."""
     match = _NAME.fullmatch(path.name)
-    if not match or path.name != f"step-{int(match[1]):09d}":
-        raise _Damaged("its name is not step- and the step in nine digits")
-    step = int(match[1])
-    try:
-        notes, manifest = (path / NOTES).read_bytes(), (path / MANIFEST).read_bytes()
-        with contextlib.ExitStack() as opened:
-            files = {
-                name: opened.enter_context((path / name).open("rb")) for name in _listed(manifest)
-            }
-            threads = opened.enter_context(ThreadPoolExecutor(min(len(files), os.cpu_count() or 1)))
-            digests = dict(zip(files, threads.map(_digest_file, files.values()), strict=True))
-            digests[NOTES] = checksum(notes)
-            if manifest != json_bytes({"step": step, "files": digests}):
-                raise _Damaged(_difference(manifest, step, digests))
-            if verify_only:
-                return Checkpoint(step, {}, {}, path)
-            arrays: dict[str, np.ndarray] = {}
-            for part in threads.map(_read_npz, files.values()):
-                arrays |= part
-            return Checkpoint(step, arrays, json.loads(notes), path)
-    except OSError as error:
-        name = Path(error.filename).name if error.filename else ARRAYS
-        raise _Damaged(f"{name} cannot be read ({error.strerror})") from error
-    except (ValueError, EOFError, struct.error, zipfile.BadZipFile) as error:
-        raise _Damaged(f"{ARRAYS} cannot be read ({error})") from error
-
-
-def _listed(manifest: bytes) -> list[str]:
-    """The files of arrays that a manifest names."""
-    try:
-        names = [name for name in dict(dict(json.loads(manifest))["files"]) if name != NOTES]
-        named = ARRAYS in names and all(_FILE.fullmatch(name) for name in names)
-    except (ValueError, TypeError, KeyError):
-        named = False
-    if not named:
-        raise _Damaged(f"{MANIFEST} is damaged")
-    return names
-
-
-def _digest_file(file: BufferedReader) -> dict[str, Any]:
-    sha = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"size": file.tell(), "sha256": sha}
-
-
-def _difference(manifest: bytes, step: int, digests: dict[str, Any]) -> str:
-    recorded = dict(json.loads(manifest))
-    for name in digests:
-        if dict(recorded["files"]).get(name) != digests[name]:
-            return f"{name} differs from its checksum"
-    if recorded.get("step") != step:
-        return f"its name does not fit its step ({recorded.get('step')})"
-    return f"{MANIFEST} is damaged"
+    return int(match[1]) if match and path.name == f"step-{int(match[1]):09d}" else None
 
 
 def _newest_first(folder: Path) -> list[Path]:
-    """What looks like a checkpoint; names that are none come first, to be warned of."""
+    """Return the paths that look like checkpoints; wrong names come first, to be warned of."""
 
     def order(path: Path) -> tuple[bool, int, str]:
-        match = _NAME.fullmatch(path.name)
-        return match is None, int(match[1]) if match else 0, path.name
+        step = _step(path)
+        return step is None, step or 0, path.name
 
     return sorted(folder.glob("step-*"), key=order, reverse=True)
 
 
-def _refuse_older(folder: Path, step: int) -> None:
-    for path in _newest_first(folder):
-        match = _NAME.fullmatch(path.name)
-        if match and int(match[1]) > step and not _cause(path):
-            raise InputError(
-                f"checkpoint: step {step} given and {folder} already holds {path.name}; "
-                "resume it, or choose another folder"
-            )
+def _read(path: Path, verify_only: bool = False) -> Checkpoint:
+    """Return the checkpoint at a path; nothing of it is parsed before all of it is verified."""
+    step = _step(path)
+    if step is None:
+        raise _Damaged("its name is not step- and the step in nine digits")
+    with open_folder(path, (ARRAYS, NOTES), {"step": step}) as content:
+        if content.problems:
+            raise _Damaged(content.problems[0])
+        if verify_only:
+            return Checkpoint(step, {}, {}, path)
+        try:
+            notes = json.loads(content.read(NOTES))
+            arrays = read_arrays([file for name, file in content.files.items() if name != NOTES])
+        except (OSError, ValueError) as error:
+            raise _Damaged(f"{ARRAYS} cannot be read ({error})") from error
+        return Checkpoint(step, arrays, notes, path)
 
 
 def _cause(path: Path) -> str:
-    """Why the checkpoint cannot be used; empty for an intact one."""
+    """Return why the checkpoint cannot be used; empty if it is intact."""
     try:
         _read(path, verify_only=True)
     except _Damaged as cause:
@@ -368,27 +236,24 @@ def _cause(path: Path) -> str:
     return ""
 
 
-def _hidden_name(path: Path) -> Path:
-    return path.with_name(f"{_PARTIAL}{path.name}-{uuid.uuid4().hex[:8]}")
-
-
-def _hide(path: Path) -> Path:
-    """Move out of sight before it is deleted, so that a crash leaves no half of a checkpoint."""
-    hidden = _hidden_name(path)
-    with contextlib.suppress(FileNotFoundError):
-        path.rename(hidden)
-    return hidden
+def _refuse_earlier_step(folder: Path, step: int) -> None:
+    for path in _newest_first(folder):
+        if (_step(path) or 0) > step and not _cause(path):
+            raise InputError(
+                f"checkpoint: step {step} given and {folder} already holds {path.name}; "
+                "resume it, or choose another folder"
+            )
 
 
 def _prune(folder: Path, known: Collection[Path], keep: int) -> None:
-    """Remove what is not among the newest `keep` that are intact, as `known` are."""
+    """Delete all but the newest `keep` intact checkpoints; `known` ones are intact."""
     intact = 0
     for path in _newest_first(folder):
-        if not _NAME.fullmatch(path.name):
+        if _step(path) is None:
             continue
         if intact < keep:
             if path in known or not (cause := _cause(path)):
                 intact += 1
                 continue
             _log.warning("checkpoint %s is damaged and removed: %s", path.name, cause)
-        remove_tree(_hide(path))
+        remove_folder(path)

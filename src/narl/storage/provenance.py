@@ -1,4 +1,4 @@
-"""What a run was made with: versions, device, commit."""
+"""Provenance of a run: versions of packages, device, commit and time."""
 
 import importlib.metadata
 import platform
@@ -10,11 +10,11 @@ from typing import Any
 from narl import __version__
 
 PACKAGES = ("jax", "jaxlib", "numpy", "optax", "gymnasium", "mujoco")
-"""On which numbers may depend."""
+"""Packages on which results may depend."""
 
 
 def describe_environment(device: str, seconds: float | None) -> dict[str, Any]:
-    """What a run folder records of the machine."""
+    """Return what the folder of a run records of the machine and the software."""
     return {
         "narl": __version__,
         **{name: version_of(name) for name in PACKAGES},
@@ -28,7 +28,7 @@ def describe_environment(device: str, seconds: float | None) -> dict[str, Any]:
 
 
 def version_of(package: str) -> str:
-    """The installed version of a package."""
+    """Return the installed version of a package."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -36,7 +36,7 @@ def version_of(package: str) -> str:
 
 
 def commit_of_checkout() -> str | None:
-    """The commit of the checkout this file is tracked in ("-dirty" if changed), if any."""
+    """Return the commit of the checkout with this file ("-dirty" if changed); None without one."""
     git = ["git", "-C", str(Path(__file__).parent)]
     tracked = [*git, "ls-files", "--error-unmatch", Path(__file__).name]
     describe = [*git, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]

@@ -1,35 +1,46 @@
-"""Trainings that are not finished: folders `<id>.part` beside the runs.
+"""Unfinished runs, and the look-up of any run.
 
-Such a folder holds what is trained (course.json), the journal, and the newest checkpoints.
-Looking at them needs no JAX.
+An unfinished run is a folder `<root>/<id>.part/` of training.json (its configuration), the metrics
+log, the newest checkpoints, and those of several runs in one program that are finished already.
 """
 
-import difflib
-import fcntl
 import json
-import os
-import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from narl import __version__, storage
-from narl.errors import InputError, unknown
-from narl.storage.checkpoints import damage_of
-from narl.storage.folder import json_bytes, remove_tree
-from narl.storage.lock import LOCK, hold
-from narl.storage.metrics_log import NAME as JOURNAL
-from narl.storage.metrics_log import MetricsLog, rows_from_bytes, valid_lines
+from narl import __version__
+from narl.errors import InputError
+from narl.storage.checkpoints import checkpoint_problems, newest_step
+from narl.storage.folder import (
+    MANIFEST,
+    json_bytes,
+    lock_folder,
+    lock_holder,
+    remove_tree,
+    write_file,
+)
+from narl.storage.metrics_log import PROGRESS, MetricsLog
+from narl.storage.runs import (
+    Run,
+    is_run_id,
+    list_run_ids,
+    load_run,
+    load_run_at,
+    match_id,
+    run_id,
+)
 
-PART, COURSE, CHECKPOINTS = ".part", "course.json", "checkpoints"
-STAGED = "finished"
-"""Of several trainings together, those that are done already."""
+PART = ".part"
+TRAINING, CHECKPOINTS, STAGED = "training.json", "checkpoints", "finished"
+"""Names in the folder of an unfinished run."""
 
 
 @dataclass(frozen=True)
 class UnfinishedRun:
-    """One of them. `problems` is empty for one that can be continued."""
+    """An unfinished run on disk; `problems` is empty if it can be continued."""
 
     path: Path
     config: dict[str, Any]
@@ -38,134 +49,117 @@ class UnfinishedRun:
 
     @property
     def id(self) -> str:
-        """The id that the run will have."""
+        """The id that the finished run will have."""
         return self.path.name.removesuffix(PART)
 
     @property
     def step(self) -> int:
-        """Of the newest checkpoint; 0 where there is none."""
-        names = (path.name for path in (self.path / CHECKPOINTS).glob("step-*"))
-        return max((int(name[5:]) for name in names if name[5:].isdecimal()), default=0)
+        """The step of the newest checkpoint; 0 if there is none."""
+        return newest_step(self.path / CHECKPOINTS)
 
     @property
     def time(self) -> str:
-        """When something was last written."""
-        places = (self.path / JOURNAL, self.path / CHECKPOINTS, self.path)
-        latest = max(place.stat().st_mtime for place in places if place.exists())
+        """The time of the last write."""
+        paths = (self.path / PROGRESS, self.path / CHECKPOINTS, self.path)
+        latest = max(path.stat().st_mtime for path in paths if path.exists())
         return datetime.fromtimestamp(latest, UTC).isoformat(timespec="microseconds")
 
     @property
     def holder(self) -> int | None:
-        """The process that is training it now."""
-        return _holder(self.path / LOCK)
+        """The process that is writing to the folder now."""
+        return lock_holder(self.path)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """The journal so far, as far as it can be read."""
-        seeds, settings = self.config.get("seeds") or (), self.config.get("settings") or {}
-        lines, last = MetricsLog(self.path / JOURNAL).lines(), settings.get("steps", 0)
-        return rows_from_bytes(valid_lines(lines, ["epoch", "eval_return"], len(seeds), last))
+    def rows(self, columns: Collection[str] = ()) -> list[dict[str, Any]]:
+        """Return the rows of the metrics log that have these columns.
 
-    def last_row(self) -> dict[str, Any] | None:
-        """The last epoch."""
-        return next(reversed(self.rows()), None)
+        A damaged row is left out; so is one whose lists are not equally long.
+        """
+        return [
+            row
+            for row in MetricsLog(self.path / PROGRESS).rows()
+            if row.keys() >= {*columns}
+            and len({len(value) for value in row.values() if isinstance(value, list)}) <= 1
+        ]
+
+    def last_row(self, columns: Collection[str] = ()) -> dict[str, Any] | None:
+        """Return the last of the `rows`, if there is one."""
+        return next(reversed(self.rows(columns)), None)
 
 
-def record_config(part: Path, config: dict[str, Any], checkpoint_every: int) -> None:
-    """Writes down what is trained, whole or not at all."""
+def record_config(path: Path, config: dict[str, Any], checkpoint_every: int) -> None:
+    """Write the configuration of an unfinished run to its folder."""
     content = {"config": config, "narl": __version__, "checkpoint_every": checkpoint_every}
-    unfinished = part / f".{COURSE}"
-    unfinished.write_bytes(json_bytes(content))
-    os.replace(unfinished, part / COURSE)
+    write_file(path / TRAINING, json_bytes(content))
 
 
 def open_unfinished_run(path: Path) -> UnfinishedRun:
-    """The training in a folder."""
+    """Return the unfinished run in a folder, with its problems."""
     try:
-        content = json.loads((path / COURSE).read_bytes())
+        content = json.loads((path / TRAINING).read_bytes())
         config, version = dict(content["config"]), str(content["narl"])
         every = int(content["checkpoint_every"])
     except (OSError, ValueError, TypeError, KeyError):
-        return UnfinishedRun(path, {}, 1, (f"{COURSE} cannot be read",))
+        return UnfinishedRun(path, {}, 1, (f"{TRAINING} cannot be read",))
     problems: tuple[str, ...] = ()
     if version != __version__:
         problems = (f"narl {version} began it and this is {__version__}",)
-    elif path.resolve().name != f"{storage.run_id(config)}{PART}":
-        problems = (f"{COURSE} does not fit the folder's name",)
-    elif _holder(path / LOCK) is None and (causes := damage_of(path / CHECKPOINTS)):
+    elif path.resolve().name != f"{run_id(config)}{PART}":
+        problems = (f"{TRAINING} does not fit the folder's name",)
+    # A process that holds the lock may be replacing damaged checkpoints.
+    elif lock_holder(path) is None and (causes := checkpoint_problems(path / CHECKPOINTS)):
         problems = ("no checkpoint is intact", *causes)
     return UnfinishedRun(path, config, every, problems)
 
 
 def list_unfinished_runs(root: Path) -> list[UnfinishedRun]:
-    """Every unfinished training under the root, the latest first."""
-    found = [open_unfinished_run(path) for path in _folders(root)]
-    return sorted(found, key=lambda one: (one.time, one.id), reverse=True)
-
-
-def _folders(root: Path) -> list[Path]:
-    name = re.compile(r"[a-z0-9-]+-[0-9a-f]{10}" + re.escape(PART))
-    paths = root.iterdir() if root.is_dir() else ()
-    return [path for path in paths if name.fullmatch(path.name) and path.is_dir()]
-
-
-def locate(
-    root: Path, given: str, *, unfinished_first: bool = False
-) -> storage.Run | UnfinishedRun:
-    """A finished run or an unfinished training: by its folder, its id, or the beginning of one.
-
-    Both may be there under one id, after a fresh training that was stopped: then the finished
-    one is meant, unless ``unfinished_first``, and `<id>.part` is the other.
-    """
-    folder = Path(given)
-    if (folder / COURSE).is_file():
-        return open_unfinished_run(folder)
-    if (folder / storage.MANIFEST).is_file():
-        return _load(folder)
-    runs, parts = storage.list_run_ids(root), [path.name for path in _folders(root)]
-    if given in parts:
-        return open_unfinished_run(root / given)
-    ids = sorted({*runs, *(part.removesuffix(PART) for part in parts)})
-    if not ids:
-        raise InputError(f"run: {given!r} is not there; {root} holds no runs")
-    fitting = [given] if given in ids else [id_ for id_ in ids if given and id_.startswith(given)]
-    if not fitting:
-        raise unknown("run", given, difflib.get_close_matches(given, ids, n=5, cutoff=0.0))
-    if len(fitting) > 1:
-        raise InputError(f"run: {given!r} fits {', '.join(fitting)}; give more of the id")
-    (id_,) = fitting
-    if f"{id_}{PART}" in parts and (unfinished_first or id_ not in runs):
-        return open_unfinished_run(root / f"{id_}{PART}")
-    return storage.load_run(root, id_)
-
-
-def _load(folder: Path) -> storage.Run:
-    """The run in a folder; one that `Agent.save` made is none, whatever its name is."""
-    if "own_env" in storage.load_run_at(folder).config:
-        raise InputError(
-            f"run: {folder} is a saved agent, not a run; narl.load takes it up again, "
-            "`narl eval` evaluates it"
-        )
-    return storage.load_run(folder)
+    """Return every unfinished run under a root, the latest first."""
+    runs = [open_unfinished_run(root / f"{id_}{PART}") for id_ in _unfinished_ids(root)]
+    return sorted(runs, key=lambda run: (run.time, run.id), reverse=True)
 
 
 def remove_unfinished_run(path: Path) -> None:
-    """Deletes an unfinished training, unless a process is training it."""
-    with hold(path):
+    """Delete an unfinished run, unless a process is writing to it."""
+    with lock_folder(path):
         remove_tree(path)
 
 
-def _holder(lock: Path) -> int | None:
-    """Who holds a lock; a lock is tried only where the process named in it still runs."""
-    try:
-        number = int(lock.read_text())
-        os.kill(number, 0)
-    except PermissionError:
-        return number
-    except (OSError, ValueError):
-        return None
-    with lock.open() as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return number
-    return None
+def locate_run(root: Path, text: str, *, unfinished_first: bool = False) -> Run | UnfinishedRun:
+    """Return the run with this id, beginning of an id or folder; see `locate_folder`."""
+    path = locate_folder(root, text, unfinished_first=unfinished_first)
+    if path.name.endswith(PART) or (path / TRAINING).is_file():
+        return open_unfinished_run(path)
+    if not is_run_id(path.name):
+        run = load_run_at(path)
+        raise InputError(
+            f"run: {path} does not have the name of a run ({run_id(run.config)}); if it is a "
+            "saved agent, narl.load and `narl eval` take it"
+        )
+    return load_run(path)
+
+
+def locate_folder(root: Path, text: str, *, unfinished_first: bool = False) -> Path:
+    """Return the folder of the run with this id, beginning of an id or folder, without reading it.
+
+    A finished and an unfinished run of one id may both be there, after a fresh training that was
+    stopped: the id then means the finished one, unless `unfinished_first`; `<id>.part` always
+    means the unfinished one.
+    """
+    folder = Path(text)
+    if (folder / TRAINING).is_file() or (folder / MANIFEST).is_file():
+        return folder
+    is_named_as_run = is_run_id(folder.name.removesuffix(PART))
+    if is_named_as_run and folder.is_dir() and folder.parent.resolve() == root.resolve():
+        return folder  # its files are damaged
+    finished, unfinished = list_run_ids(root), _unfinished_ids(root)
+    if text.removesuffix(PART) in unfinished and text.endswith(PART):
+        return root / text
+    id_ = match_id(root, text, sorted({*finished, *unfinished}))
+    if id_ in unfinished and (unfinished_first or id_ not in finished):
+        return root / f"{id_}{PART}"
+    return root / id_
+
+
+def _unfinished_ids(root: Path) -> list[str]:
+    paths = root.glob(f"*{PART}")
+    ids = [path.name.removesuffix(PART) for path in paths if path.is_dir()]
+    return [id_ for id_ in ids if is_run_id(id_)]

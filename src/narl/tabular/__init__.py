@@ -1,42 +1,66 @@
-"""The tabular half of the paper: MDPs, agents, exact regret."""
+"""The tabular half of the paper: MDPs, planners, agents and exact regret.
 
-from narl.tabular.agent import Agent
-from narl.tabular.envs import (
-    ENVIRONMENTS,
-    deep_sea,
-    make,
-    random_mdp,
-    riverswim,
-    stochastic_chain,
-)
-from narl.tabular.io import from_gymnasium, load_npz, save_npz, to_gymnasium
-from narl.tabular.mdp import TabularMDP, evaluate, make_mdp, policy_value, solve
-from narl.tabular.planning import Plan, extended_value_iteration, naevi, navi, value_iteration
-from narl.tabular.registry import AGENTS, PRESETS, agent_options
-from narl.tabular.run import Trace, run, solved_at
+`import narl.tabular` is quick: a public name, and JAX with it, is imported when it is first used.
+"""
+
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from narl.tabular.agent import Agent
+    from narl.tabular.config import Config, make_config
+    from narl.tabular.counts import Stats, empty_stats, estimate_model, record_episode
+    from narl.tabular.envs import (
+        ENVIRONMENTS,
+        deep_sea,
+        make,
+        random_mdp,
+        riverswim,
+        stochastic_chain,
+    )
+    from narl.tabular.io import from_gymnasium, load_npz, save_npz, to_gymnasium
+    from narl.tabular.mdp import Episode, TabularMDP, evaluate, make_mdp, policy_value, solve
+    from narl.tabular.noise import Noise
+    from narl.tabular.options import PRESETS, agent_options
+    from narl.tabular.planning import Plan, extended_value_iteration, naevi, navi, value_iteration
+    from narl.tabular.problem import Problem
+    from narl.tabular.registry import AGENTS
+    from narl.tabular.runner import Trace, run, solved_at
+    from narl.tabular.stored_run import run_config
 
 __all__ = [
     "AGENTS",
     "ENVIRONMENTS",
     "PRESETS",
     "Agent",
+    "Config",
+    "Episode",
+    "Noise",
     "Plan",
+    "Problem",
+    "Stats",
     "TabularMDP",
     "Trace",
     "agent_options",
     "deep_sea",
+    "empty_stats",
+    "estimate_model",
     "evaluate",
     "extended_value_iteration",
     "from_gymnasium",
     "load_npz",
     "make",
+    "make_config",
     "make_mdp",
     "naevi",
     "navi",
     "policy_value",
     "random_mdp",
+    "record_episode",
     "riverswim",
     "run",
+    "run_config",
     "save_npz",
     "solve",
     "solved_at",
@@ -44,3 +68,28 @@ __all__ = [
     "to_gymnasium",
     "value_iteration",
 ]
+
+_MODULES = (
+    *("options", "config", "mdp", "envs", "io", "problem", "counts", "noise", "planning"),
+    *("agent", "registry", "runner", "stored_run"),
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for."""
+    if name in __all__:
+        for module_name in _MODULES:
+            module = importlib.import_module(f"narl.tabular.{module_name}")
+            if hasattr(module, name):
+                globals()[name] = getattr(module, name)
+                return globals()[name]
+    raise AttributeError(f"module 'narl.tabular' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+if "gymnasium" in sys.modules:
+    # Gymnasium imports this module for ids such as narl.tabular:narl/RiverSwim-v0.
+    importlib.import_module("narl.registration")

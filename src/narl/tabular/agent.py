@@ -1,4 +1,4 @@
-"""What an agent is: three pure functions."""
+"""The type of an agent: three pure functions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ State = Any
 
 
 class Agent(NamedTuple):
-    """A learner. Write your own with three functions and hand it to `narl.tabular.run`.
+    """A learner as three functions; `narl.tabular.run` also takes an agent of your own.
 
-    The state is any pytree of arrays whose shapes never change. An agent plays the policy that is
-    greedy in ``plan.q``; ties are broken at random by the runner.
+    The state is any pytree of arrays whose shapes never change. The policy that is played is
+    greedy in ``plan.q``, with ties broken at random.
     """
 
     init: Callable[[PRNGKeyArray, Problem], State]

@@ -1,9 +1,8 @@
-"""The rivals of Table 1: UCRL2, UCBVI, PSRL, OPSRL, RLSVI, and the greedy floor."""
+"""The baselines of Table 1: UCRL2, UCBVI, PSRL, OPSRL, RLSVI and greedy planning."""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +11,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from narl import theory
 from narl.paper import implements
 from narl.tabular.agent import Agent
-from narl.tabular.counts import Stats, empty, estimate, record
+from narl.tabular.counts import Stats, empty_stats, estimate_model, record_episode
 from narl.tabular.mdp import Episode
+from narl.tabular.options import Greedy, Opsrl, Psrl, Rlsvi, Ucbvi, Ucrl2, Ucrl2Tabularl
 from narl.tabular.planning import (
-    Clip,
     Plan,
     backward_induction,
     extended_value_iteration,
@@ -35,58 +34,29 @@ class CountState(NamedTuple):
 
 
 def _init(key: PRNGKeyArray, problem: Problem) -> CountState:
-    return CountState(empty(problem), jnp.float32(0.0))
+    return CountState(empty_stats(problem), jnp.float32(0.0))
 
 
 def _observe(
     key: PRNGKeyArray, problem: Problem, state: CountState, episode: Episode
 ) -> CountState:
-    return CountState(record(state.stats, problem, episode), state.episode + 1.0)
-
-
-@dataclasses.dataclass(frozen=True)
-class Greedy:
-    """Certainty equivalence: plan with r̂ and P̂, no exploration. The floor."""
+    return CountState(record_episode(state.stats, problem, episode), state.episode + 1.0)
 
 
 def greedy(options: Greedy) -> Agent:
-    """Value iteration on the estimates."""
+    """Return the agent that plans with the estimates r̂ and P̂."""
 
     def plan(key: PRNGKeyArray, problem: Problem, state: CountState) -> tuple[Plan, CountState]:
-        r_hat, p_hat = estimate(state.stats, problem)
+        r_hat, p_hat = estimate_model(state.stats, problem)
         return value_iteration(p_hat, r_hat, problem.p0, problem.horizon), state
 
     return Agent(_init, plan, _observe)
 
 
-@dataclasses.dataclass(frozen=True)
-class Ucrl2:
-    """UCRL2: extended value iteration over L1 confidence sets (Jaksch et al. 2010)."""
-
-    delta: float = 0.05
-    """Failure probability δ of the confidence sets."""
-    scale: float = 1.0
-    """Multiplies both confidence widths; 1 is the paper's baseline."""
-    clip: Clip = "horizon"
-    """Clip Ṽ^h to [0, H−h], or not at all (as in the paper's baseline code)."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Ucrl2Tabularl:
-    """UCRL2 as the paper's baseline code computes it: each backup's slack stays in P̂."""
-
-    delta: float = 0.05
-    """Failure probability δ of the confidence sets."""
-    scale: float = 1.0
-    """Multiplies both confidence widths; 1 is the paper's baseline."""
-    compounding: bool = True
-    """False mends the slip and keeps the rest (priors, no clip): the baseline code with a copy."""
-
-
 def _widths(
     problem: Problem, state: CountState, delta: float, scale: float
 ) -> tuple[Float[Array, "S A"], Float[Array, "S A"]]:
-    """√(4 ln(2SA(k+1)/δ)/n) for rewards and √S times that for dynamics, n = max(N, 1)."""
+    """Return √(4 ln(2SA(k+1)/δ)/n) for rewards and √S times as much for P, with n = max(N, 1)."""
     n = jnp.maximum(state.stats.visits, 1.0)
     size = problem.num_states * problem.num_actions
     log_term = jnp.log(2.0 * size * (state.episode + 1.0) / delta)
@@ -95,13 +65,14 @@ def _widths(
 
 
 def ucrl2(options: Ucrl2) -> Agent:
-    """Replans every episode; unless ``clip="none"``, r̃ ≤ max(1, r̂) and Ṽ^h ≤ H−h.
+    """Return UCRL2, which plans anew in every episode.
 
-    r̂ itself is left alone: where rewards are noisy it may exceed 1.
+    Unless ``clip="none"``, r̃ ≤ max(1, r̂) and Ṽ^h ≤ H−h. r̂ is not clipped: it may exceed 1 where
+    rewards are noisy.
     """
 
     def plan(key: PRNGKeyArray, problem: Problem, state: CountState) -> tuple[Plan, CountState]:
-        r_hat, p_hat = estimate(state.stats, problem)
+        r_hat, p_hat = estimate_model(state.stats, problem)
         r_width, p_width = _widths(problem, state, options.delta, options.scale)
         if options.clip == "horizon":
             r_width = jnp.minimum(r_width, jnp.maximum(1.0 - r_hat, 0.0))
@@ -114,10 +85,10 @@ def ucrl2(options: Ucrl2) -> Agent:
 
 
 def ucrl2_tabularl(options: Ucrl2Tabularl) -> Agent:
-    """The baseline of Fig. 1(a, b): posterior means, no clip, and P̂ written to while planning."""
+    """Return the baseline of Fig. 1(a, b): posterior means, no clip, slack that stays in P̂."""
 
     def plan(key: PRNGKeyArray, problem: Problem, state: CountState) -> tuple[Plan, CountState]:
-        # Its estimates are posterior means: Normal(0, 1) for rewards, Dirichlet(1, …, 1) for P.
+        # The estimates are posterior means: prior N(0, 1) for rewards, Dirichlet(1, …, 1) for P.
         visits = state.stats.visits
         r_hat = state.stats.reward_sum / (1.0 + visits)
         total = problem.num_states + visits
@@ -141,22 +112,8 @@ def ucrl2_tabularl(options: Ucrl2Tabularl) -> Agent:
     return Agent(_init, plan, _observe)
 
 
-@dataclasses.dataclass(frozen=True)
-class Ucbvi:
-    """UCBVI: an exploration bonus on Q (Azar et al. 2017)."""
-
-    bonus: Literal["hoeffding", "bernstein"] = "hoeffding"
-    """Which bonus: on the range of the value function, or on its variance under P̂."""
-    constants: Literal["practical", "theory"] = "practical"
-    """practical: √(2 ln(2+k)/n) per unit of range; theory: the constants of the proofs."""
-    scale: float = 1.0
-    """Multiplies the bonus."""
-    delta: float = 0.05
-    """Failure probability δ; for constants="theory" alone."""
-
-
 def _hoeffding(options: Ucbvi, problem: Problem, state: CountState, to_go: Array) -> Array:
-    """b = (H−h)·√(2 ln(2+k)/n), or 7HL/√n with L = ln(5SAT/δ) (Azar et al., bonus 1)."""
+    """Return (H−h)·√(2 ln(2+k)/n), or 7HL/√n with L = ln(5SAT/δ) (Azar et al., bonus 1)."""
     n = jnp.maximum(state.stats.visits, 1.0)
     if options.constants == "theory":
         return theory.ucbvi_bonus(
@@ -173,10 +130,11 @@ def _hoeffding(options: Ucbvi, problem: Problem, state: CountState, to_go: Array
 def _bernstein(
     options: Ucbvi, problem: Problem, state: CountState, variance: Array, to_go: Array
 ) -> Array:
-    """Practical: √(2·Var·l/n) + (H−h)·l/n + √(2·l/n), l = ln(2+k). Theory: Azar et al., bonus 2,
-    whose last term is bounded here by its cap √(8H²/n).
+    """Return the bonus that depends on the variance of the value function under P̂.
 
-    The reward's own uncertainty is that of one step; the variance term covers the steps after it.
+    Practical: √(2·Var·l/n) + (H−h)·l/n + √(2·l/n) with l = ln(2+k); the last term covers the reward
+    of this step, the others the steps after it. Theory: bonus 2 of Azar et al., with the cap
+    √(8H²/n) in place of the last term.
     """
     n = jnp.maximum(state.stats.visits, 1.0)
     if options.constants == "theory":
@@ -192,16 +150,16 @@ def _bernstein(
 
 
 def _variance(p_hat: Dynamics, v: Float[Array, " S"]) -> Float[Array, "S A"]:
-    """Var_P̂(s,a)[v], from the largest value: E[v²] − E[v]² cancels where v is large and even."""
+    """Return Var_P̂(s,a)[v]; relative to the largest value, for E[v²] − E[v]² cancels otherwise."""
     below = v - v.max()
     return jnp.maximum(expect(p_hat, below**2) - expect(p_hat, below) ** 2, 0.0)
 
 
 def ucbvi(options: Ucbvi) -> Agent:
-    """Q̃_h = min(H−h, r̂ + b + E_P̂[Ṽ_{h+1}]); an unvisited pair is worth H−h."""
+    """Return UCBVI: Q̃_h = min(H−h, r̂ + b + E_P̂[Ṽ_{h+1}]), and H−h for unvisited pairs."""
 
     def plan(key: PRNGKeyArray, problem: Problem, state: CountState) -> tuple[Plan, CountState]:
-        r_hat, p_hat = estimate(state.stats, problem)
+        r_hat, p_hat = estimate_model(state.stats, problem)
         unseen = state.stats.visits == 0
 
         def backup(_: None, h: Array, v: Array) -> tuple[Array, None]:
@@ -219,29 +177,9 @@ def ucbvi(options: Ucbvi) -> Agent:
     return Agent(_init, plan, _observe)
 
 
-@dataclasses.dataclass(frozen=True)
-class Psrl:
-    """PSRL: plan in one MDP drawn from the posterior (Osband et al. 2013)."""
-
-    alpha0: float = 1.0
-    """Dirichlet prior weight of each next state."""
-    mu0: float = 0.0
-    """Prior mean of the rewards."""
-    tau0: float = 1.0
-    """Prior precision of the mean reward."""
-    tau: float = 1.0
-    """Precision of the reward noise that the posterior assumes."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Opsrl(Psrl):
-    """OPSRL: the largest Q over several MDPs drawn from the posterior."""
-
-    members: int = 10
-    """Number of MDPs drawn per episode."""
-
-
 def _posterior_agent(options: Psrl, members: int) -> Agent:
+    """Return the agent that takes the largest Q over MDPs drawn from the posterior."""
+
     def plan(key: PRNGKeyArray, problem: Problem, state: CountState) -> tuple[Plan, CountState]:
         key_r, key_p = jax.random.split(key)
         r = sample_rewards(
@@ -260,30 +198,18 @@ def _posterior_agent(options: Psrl, members: int) -> Agent:
 
 
 def psrl(options: Psrl) -> Agent:
-    """Posterior sampling: one draw."""
+    """Return posterior sampling: one MDP per episode."""
     return _posterior_agent(options, 1)
 
 
 def opsrl(options: Opsrl) -> Agent:
-    """Optimistic posterior sampling: the elementwise maximum of Q over the draws."""
+    """Return optimistic posterior sampling: the elementwise maximum of Q over several MDPs."""
     return _posterior_agent(options, options.members)
-
-
-@dataclasses.dataclass(frozen=True)
-class Rlsvi:
-    """RLSVI: randomised value functions, fresh Gaussian noise on every Q_h (Russo 2019)."""
-
-    constants: Literal["practical", "theory"] = "practical"
-    """practical: noise variance c·(H−h)/(n+1); theory: β_k = ½·S·H³·ln(2HSAk) over (n+1)."""
-    c: float = 0.1
-    """Scale of the practical noise."""
-    clip: Clip = "none"
-    """Clip Ṽ^h to [0, H−h], or not at all (as analysed)."""
 
 
 @implements("table:1")
 def rlsvi(options: Rlsvi) -> Agent:
-    """Q_h = (Σr + ΣV_{h+1}(s'))/(n+1) + w_h, w_h ~ N(0, β/(n+1)): a regression with prior 0."""
+    """Return RLSVI: Q_h = (Σr + ΣV_{h+1}(s'))/(n+1) + w_h with w_h ~ N(0, β/(n+1))."""
 
     def plan(key: PRNGKeyArray, problem: Problem, state: CountState) -> tuple[Plan, CountState]:
         stats, horizon = state.stats, problem.horizon

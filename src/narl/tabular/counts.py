@@ -1,4 +1,4 @@
-"""The data buffer D as sufficient statistics: counts, sums, and the rules for N(s,a) = 0."""
+"""The data of an agent as counts and sums, and the estimates r̂ and P̂ made from them."""
 
 from __future__ import annotations
 
@@ -17,32 +17,35 @@ from narl.tabular.transitions import Dynamics
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Stats:
-    """N(s,a), Σr and the transition counts; a member axis M may lead."""
+    """Sufficient statistics of the data D: N(s,a), Σr and transition counts, perhaps per member."""
 
     visits: Float[Array, "*M S A"]
     reward_sum: Float[Array, "*M S A"]
     transitions: Float[Array, "*M S A B"]
 
 
-def empty(problem: Problem, *lead: int) -> Stats:
-    """No data; ``lead`` adds member axes."""
+def empty_stats(problem: Problem, *lead: int) -> Stats:
+    """Return the statistics of no data; ``lead`` are the sizes of leading member axes."""
     shape = (*lead, problem.num_states, problem.num_actions)
     return Stats(jnp.zeros(shape), jnp.zeros(shape), jnp.zeros((*shape, problem.num_slots)))
 
 
 def pairs(problem: Problem, episode: Episode) -> Float[Array, "H SA"]:
-    """One-hot rows of the pairs (s_h, a_h): sums over h become small matrix products.
+    """Return one-hot rows of the pairs (s_h, a_h), which turn sums over h into matrix products.
 
-    XLA's scatter runs one update after the other on the CPU; products of one-hot rows do not.
+    XLA's scatter makes one update after the other on the CPU; a product makes all at once.
     """
     index = episode.states[:-1] * problem.num_actions + episode.actions
     return jax.nn.one_hot(index, problem.num_states * problem.num_actions)
 
 
-def record(
+def record_episode(
     stats: Stats, problem: Problem, episode: Episode, weights: Float[Array, "*M H"] | None = None
 ) -> Stats:
-    """D ∪ episode. ``weights`` says how often each member takes each step (bootstrap masks)."""
+    """Return the statistics with an episode added.
+
+    ``weights`` says how often each member counts each step (bootstrap masks).
+    """
     if weights is None:
         weights = jnp.ones(problem.horizon)
     rows = pairs(problem, episode)
@@ -60,8 +63,8 @@ def record(
 
 
 @implements("sec:n0")
-def estimate(stats: Stats, problem: Problem) -> tuple[Float[Array, "*M S A"], Dynamics]:
-    """r̂ and P̂; without data r̂ = 0 and P̂ is uniform."""
+def estimate_model(stats: Stats, problem: Problem) -> tuple[Float[Array, "*M S A"], Dynamics]:
+    """Return r̂ and P̂; where there is no data, r̂ = 0 and P̂ is uniform."""
     n = jnp.maximum(stats.visits, 1.0)
     spread = (stats.visits == 0).astype(jnp.float32)
     p_hat = Dynamics(stats.transitions / n[..., None], spread, problem.successors)

@@ -1,7 +1,7 @@
-"""The tabular environments of the paper (§5.1), each a checked `TabularMDP`, and their names.
+"""The tabular environments of the paper (§5.1) by name, each a checked `TabularMDP`.
 
-RiverSwim and the stochastic chain are TabulaRL's, Deep Sea is bsuite's. In the two-action
-environments action 0 is "left" and 1 is "right"; in Deep Sea that is drawn per cell.
+RiverSwim and the stochastic chain are those of TabulaRL, Deep Sea is bsuite's. In environments of
+two actions 0 is "left" and 1 is "right"; in Deep Sea the order is drawn for every cell.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import numpy as np
 from narl.errors import InputError, unknown
 from narl.tabular.io import from_gymnasium, load_npz
 from narl.tabular.mdp import Array, TabularMDP, make_mdp, with_horizon
+from narl.validation import check_count
 
 LEFT, RIGHT = 0, 1
 MOVE_COST = 0.01
-"""Deep Sea: what N moves to the right cost together."""
+"""Cost of N moves to the right in Deep Sea."""
 MAX_ENTRIES = 2**28
 """Largest table p [S, A, S] that is built: 2 GiB in float64."""
 MAX_CHAIN = math.isqrt(MAX_ENTRIES // 2)
@@ -29,9 +30,9 @@ MAX_DEEP_SEA = math.isqrt(MAX_CHAIN)
 
 
 def riverswim(num_states: int = 6, horizon: int = 20) -> TabularMDP:
-    """RiverSwim: swimming right against the current, with rewards of .005 (left end) and 1."""
-    num_states = _whole("num_states", num_states, 2, MAX_CHAIN)
-    horizon = _whole("horizon", horizon, 1)
+    """Return RiverSwim: a chain with a current to the left; rewards .005 (left end) and 1."""
+    num_states = check_count("num_states", num_states, 2, MAX_CHAIN)
+    horizon = check_count("horizon", horizon, 1)
     states = np.arange(num_states)
     end = num_states - 1
     p = np.zeros((num_states, 2, num_states))
@@ -49,13 +50,13 @@ def riverswim(num_states: int = 6, horizon: int = 20) -> TabularMDP:
 
 
 def stochastic_chain(size: int = 10, horizon: int | None = None) -> TabularMDP:
-    """The stochastic chain: S = H = N, a move right turns into one left with probability 1/N.
+    """Return the stochastic chain: S = H = N, a move right goes left with probability 1/N.
 
-    The rewards at the ends are N(0,1) for (0, left) and N(1,1) for (N−1, right). Every move
-    must succeed to earn the latter once, so V* = (1 − 1/N)^(N−1).
+    The rewards at the ends are N(0,1) for (0, left) and N(1,1) for (N−1, right). All moves must
+    succeed to earn the second reward once, so V* = (1 − 1/N)^(N−1).
     """
-    size = _whole("size", size, 2, MAX_CHAIN)
-    horizon = size if horizon is None else _whole("horizon", horizon, 1)
+    size = check_count("size", size, 2, MAX_CHAIN)
+    horizon = size if horizon is None else check_count("horizon", horizon, 1)
     states = np.arange(size)
     below, above = np.maximum(states - 1, 0), np.minimum(states + 1, size - 1)
     p = np.zeros((size, 2, size))
@@ -75,21 +76,21 @@ def deep_sea(
     mapping_seed: int = 42,
     randomize_actions: bool = True,
 ) -> TabularMDP:
-    """Deep Sea as in bsuite: an N×N grid, one row down per step, H = N; state = row·N + column.
+    """Return bsuite's Deep Sea: an N×N grid, one row down per step, H = N; state = row·N + column.
 
-    "Right" costs .01/N, whether the move succeeds or not, and earns 1 when taken in the last
-    column; "left" is free. In the stochastic version "right" keeps the column with probability
-    1/N, and both actions in the two bottom corners carry N(0,1) noise. Rewards never depend on
-    where a move leads, so `r` and `r_std` are exact.
+    "Right" costs .01/N, whether the move succeeds or not, and earns 1 in the last column; "left" is
+    free. In the stochastic version "right" keeps the column with probability 1/N, and the rewards
+    of both actions in the two bottom corners have N(0,1) noise. Rewards do not depend on the next
+    state, so `r` and `r_std` are exact.
 
-    Below the last row bsuite shows an empty grid. Here those moves lead back to the start: the
-    episode is over by then, so no value and no policy depends on it.
+    After the last row bsuite shows an empty grid. Here the last moves lead back to the start; the
+    episode ends with them, so that no value and no policy depends on it.
 
-    V* is .99, and in the stochastic version q^(N−1) − .01(1 − q^N) with q = 1 − 1/N: off the
-    diagonal nothing can be won, so the best policy stops paying there.
+    V* is .99, and in the stochastic version q^(N−1) − .01(1 − q^N) with q = 1 − 1/N: the reward
+    cannot be reached off the diagonal, where the best policy does not pay for moves.
     """
-    size = _whole("size", size, 2, MAX_DEEP_SEA)
-    mapping_seed = _whole("mapping_seed", mapping_seed, 0, 2**32 - 1)
+    size = check_count("size", size, 2, MAX_DEEP_SEA)
+    mapping_seed = check_count("mapping_seed", mapping_seed, 0, 2**32 - 1)
     right = _deep_sea_right(size, mapping_seed, randomize_actions)
     left = 1 - right
     states = np.arange(size * size)
@@ -115,7 +116,7 @@ def deep_sea(
 
 
 def _deep_sea_right(size: int, mapping_seed: int, randomize_actions: bool) -> Array:
-    """Which action is "right" in each state, drawn as bsuite draws it."""
+    """Return the action that is "right" in each state, drawn as in bsuite."""
     if not randomize_actions:
         return np.ones(size * size, dtype=int)
     # The legacy generator is part of the environment's definition.
@@ -131,14 +132,14 @@ def random_mdp(
     reward_std: float = 1.0,
     seed: int = 0,
 ) -> TabularMDP:
-    """A random MDP: P(s,a) ~ Dirichlet(concentration), mean rewards ~ U[0,1], P_0 uniform.
+    """Return a random MDP: P(s,a) ~ Dirichlet(concentration), mean rewards ~ U[0,1], P_0 uniform.
 
-    Every reward carries Gaussian noise of standard deviation `reward_std`. A small
-    concentration makes nearly deterministic moves, a large one nearly uniform ones.
+    Rewards have Gaussian noise of standard deviation `reward_std`. A small concentration makes
+    nearly deterministic moves, a large one nearly uniform moves.
     """
-    num_actions = _whole("num_actions", num_actions, 1, MAX_ENTRIES)
-    num_states = _whole("num_states", num_states, 1, math.isqrt(MAX_ENTRIES // num_actions))
-    horizon, seed = _whole("horizon", horizon, 1), _whole("seed", seed, 0)
+    num_actions = check_count("num_actions", num_actions, 1, MAX_ENTRIES)
+    num_states = check_count("num_states", num_states, 1, math.isqrt(MAX_ENTRIES // num_actions))
+    horizon, seed = check_count("horizon", horizon, 1), check_count("seed", seed, 0)
     if not 0 < concentration < math.inf:
         raise InputError(f"concentration: {concentration} is wrong; it must be finite and > 0")
     if not 0 <= reward_std < math.inf:
@@ -152,38 +153,17 @@ def random_mdp(
 
 
 class Environment(NamedTuple):
-    """A named environment of the command line."""
+    """An environment that has a name on the command line."""
 
     build: Callable[[int, int | None, int], TabularMDP]
-    """The MDP of a size, a horizon (None: its own) and a seed."""
+    """Returns the MDP of a size, a horizon (None: the default) and a seed."""
     size: int
-    """The size when none is given; what it counts is said in `about`."""
+    """The default size: states of RiverSwim, chain and random MDP, N of Deep Sea's N×N grid."""
     largest: int
     """The largest size whose table is built."""
-    about: str
 
 
-def _build_riverswim(size: int, horizon: int | None, seed: int) -> TabularMDP:
-    return riverswim(size, 20 if horizon is None else horizon)
-
-
-def _build_chain(size: int, horizon: int | None, seed: int) -> TabularMDP:
-    return stochastic_chain(size, horizon)
-
-
-def _build_deep_sea(size: int, horizon: int | None, seed: int) -> TabularMDP:
-    return _with_own_horizon(deep_sea(size), horizon)
-
-
-def _build_deep_sea_stochastic(size: int, horizon: int | None, seed: int) -> TabularMDP:
-    return _with_own_horizon(deep_sea(size, stochastic=True), horizon)
-
-
-def _build_random_mdp(size: int, horizon: int | None, seed: int) -> TabularMDP:
-    return random_mdp(size, horizon=10 if horizon is None else horizon, seed=seed)
-
-
-def _with_own_horizon(mdp: TabularMDP, horizon: int | None) -> TabularMDP:
+def _check_deep_sea_horizon(mdp: TabularMDP, horizon: int | None) -> TabularMDP:
     if horizon not in (None, mdp.horizon):
         raise InputError(
             f"horizon: {horizon} is wrong for Deep Sea, whose horizon is its size; "
@@ -194,22 +174,29 @@ def _with_own_horizon(mdp: TabularMDP, horizon: int | None) -> TabularMDP:
 
 ENVIRONMENTS: dict[str, Environment] = {
     "riverswim": Environment(
-        _build_riverswim, 6, MAX_CHAIN, "RiverSwim, H = 20; size = number of states"
+        lambda size, horizon, seed: riverswim(size, horizon or 20),
+        6,
+        MAX_CHAIN,
     ),
     "stochastic-chain": Environment(
-        _build_chain, 10, MAX_CHAIN, "chain with noisy moves and rewards; size = S = H"
+        lambda size, horizon, seed: stochastic_chain(size, horizon),
+        10,
+        MAX_CHAIN,
     ),
     "deep-sea": Environment(
-        _build_deep_sea, 10, MAX_DEEP_SEA, "bsuite's Deep Sea; size = N of the N×N grid = H"
+        lambda size, horizon, seed: _check_deep_sea_horizon(deep_sea(size), horizon),
+        10,
+        MAX_DEEP_SEA,
     ),
     "deep-sea-stochastic": Environment(
-        _build_deep_sea_stochastic, 10, MAX_DEEP_SEA, "the same with noisy moves and rewards"
+        lambda size, horizon, seed: _check_deep_sea_horizon(deep_sea(size, True), horizon),
+        10,
+        MAX_DEEP_SEA,
     ),
     "random-mdp": Environment(
-        _build_random_mdp,
+        lambda size, horizon, seed: random_mdp(size, horizon=horizon or 10, seed=seed),
         10,
         math.isqrt(MAX_ENTRIES // 3),
-        "Dirichlet MDP; size = S, A = 3, H = 10",
     ),
 }
 
@@ -220,18 +207,18 @@ def make(
     horizon: int | None = None,
     seed: int = 0,
 ) -> TabularMDP:
-    """The MDP that a name stands for.
+    """Return the MDP of a name.
 
-    A name is one of `ENVIRONMENTS`, a file "….npz" or "gym:" and a Gymnasium id whose
-    environment has a transition table. The seed draws the random MDP; the others have none
-    (Deep Sea's action mapping is bsuite's fixed one).
+    A name is one of `ENVIRONMENTS`, a file "….npz", or "gym:" and the Gymnasium id of an
+    environment with a transition table. The seed is only for the random MDP (the order of Deep
+    Sea's actions is the fixed one of bsuite).
     """
     name = os.fspath(name)
-    horizon = None if horizon is None else _whole("horizon", horizon, 1)
-    seed = _whole("seed", seed, 0)
+    horizon = None if horizon is None else check_count("horizon", horizon, 1)
+    seed = check_count("seed", seed, 0)
     if name in ENVIRONMENTS:
         env = ENVIRONMENTS[name]
-        size = env.size if size is None else _whole("size", size, 2, env.largest)
+        size = env.size if size is None else check_count("size", size, 2, env.largest)
         return env.build(size, horizon, seed)
     from_file, from_gym = name.endswith(".npz"), name.startswith("gym:")
     if not (from_file or from_gym):
@@ -243,16 +230,6 @@ def make(
         return from_gymnasium(name.removeprefix("gym:"), horizon)
     mdp = load_npz(name)
     return mdp if horizon is None else with_horizon(mdp, horizon)
-
-
-def _whole(field: str, value: int, least: int, most: int | None = None) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise InputError(f"{field}: {value!r} is wrong; it must be a whole number >= {least}")
-    if value < least:
-        raise InputError(f"{field}: {value} is too small; the nearest valid value is {least}")
-    if most is not None and value > most:
-        raise InputError(f"{field}: {value} is too large; the nearest valid value is {most}")
-    return int(value)
 
 
 def _start_at(state: int, num_states: int) -> Array:

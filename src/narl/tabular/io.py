@@ -1,4 +1,4 @@
-"""MDPs from and to elsewhere: Gymnasium's finite environments and `.npz` files."""
+"""Conversion of MDPs: from and to Gymnasium's finite environments and `.npz` files."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
+import narl.registration  # noqa: F401 (registers narl's environments with Gymnasium)
+from narl import storage
 from narl.errors import InputError, unknown
 from narl.tabular.mdp import Array, TabularMDP, make_mdp, with_horizon
 
@@ -22,11 +24,11 @@ OPTIONAL = ("r_std", "bad", "solved_rule", "name")
 
 
 class TabularEnv(gymnasium.Env[int, int]):
-    """A `TabularMDP` as a Gymnasium environment; it observes the state, `info["h"]` is the step.
+    """A `TabularMDP` as a Gymnasium environment: observations are states, `info["h"]` is the step.
 
-    The episode ends after H steps with `terminated`, not `truncated`: Gymnasium keeps the
-    latter for limits outside the MDP, after which a learner bootstraps from the last state.
-    Here the horizon is part of the MDP and V_H = 0, so nothing may be added after it.
+    The episode ends after H steps with `terminated`, not `truncated`: Gymnasium's `truncated` is
+    for limits outside the MDP, after which a learner bootstraps from the last state. Here the
+    horizon is part of the MDP and V_H = 0.
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 (Gymnasium declares it so)
@@ -78,20 +80,20 @@ class TabularEnv(gymnasium.Env[int, int]):
 
 
 def to_gymnasium(mdp: TabularMDP, render_mode: str | None = None) -> TabularEnv:
-    """The MDP as an environment that passes Gymnasium's own checker."""
+    """Return the MDP as an environment that passes Gymnasium's own checker."""
     return TabularEnv(mdp, render_mode)
 
 
 def from_gymnasium(
     env: str | gymnasium.Env, horizon: int | None = None, **kwargs: Any
 ) -> TabularMDP:
-    """A finite environment with a transition table `P` (FrozenLake, Taxi, CliffWalking, …).
+    """Return the MDP of a finite environment with a table `P` (FrozenLake, Taxi, CliffWalking, …).
 
-    `env` is an environment or an id, which is made with `kwargs`. Without a horizon, the
-    environment's own time limit is taken. Transitions that terminate lead to one added state
-    that is never left and pays nothing. `r` is the exact mean reward of (s,a) and `r_std` its
-    exact standard deviation; that a reward may depend on where the move led is not kept, which
-    changes no value of any policy.
+    `env` is an environment or an id, which is made with `kwargs`. The default horizon is the time
+    limit of the environment. Transitions that terminate lead to one added state, which is never
+    left and has no rewards. `r` is the exact mean reward of (s,a) and `r_std` its exact standard
+    deviation; a dependence of rewards on the next state is not kept, which changes no value of any
+    policy.
     """
     if isinstance(env, str):
         with contextlib.closing(_opened(env, kwargs)) as opened:
@@ -143,7 +145,7 @@ def _table(name: str, core: gymnasium.Env) -> list[list[Outcomes]]:
 
 
 def _moments(name: str, table: list[list[Outcomes]]) -> tuple[Array, Array, Array]:
-    """P, and mean and standard deviation of the rewards, with the added last state if needed."""
+    """Return P, mean and standard deviation of the rewards, with the added last state if needed."""
     num_states, num_actions = len(table), len(table[0])
     ends = any(end for row in table for outcomes in row for *_, end in outcomes)
     p = np.zeros((num_states + ends, num_actions, num_states + ends))
@@ -166,7 +168,7 @@ def _moments(name: str, table: list[list[Outcomes]]) -> tuple[Array, Array, Arra
 
 
 def _start(name: str, core: gymnasium.Env, num_states: int) -> Array:
-    """P_0, where the environment says it; else the one state in which every reset ends."""
+    """Return P_0: the environment's own, or the one state in which every reset ends."""
     if hasattr(core, "initial_state_distrib"):
         p0 = np.asarray(core.initial_state_distrib, dtype=float)
         if p0.shape != (num_states,):
@@ -184,27 +186,22 @@ def _start(name: str, core: gymnasium.Env, num_states: int) -> Array:
 
 
 def save_npz(path: str | os.PathLike[str], mdp: TabularMDP) -> Path:
-    """Writes the MDP to a file that `load_npz` reads; the file is whole or not there."""
+    """Write the MDP to a file for `load_npz`; a failed write leaves no partial file."""
     path = Path(path)
     if path.suffix != ".npz":
         raise InputError(f"path: {path.name!r} is wrong; the name must end in .npz")
     if not path.parent.is_dir():
         raise InputError(f"path: there is no folder {str(path.parent)!r} to write to")
     entries = {field: getattr(mdp, field) for field in (*REQUIRED, *OPTIONAL)}
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            np.savez_compressed(file, **{k: v for k, v in entries.items() if v is not None})
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with storage.partial_file(path) as partial:
+        np.savez_compressed(partial, **{k: v for k, v in entries.items() if v is not None})
     return path
 
 
 def load_npz(path: str | os.PathLike[str]) -> TabularMDP:
-    """A user's own MDP: p [S,A,S], r [S,A], p0 [S] and horizon; the `OPTIONAL` ones if there.
+    """Return the MDP of a file with p [S,A,S], r [S,A], p0 [S], horizon and `OPTIONAL` entries.
 
-    Nothing in the file is executed. The first entry at fault is named in one line.
+    Nothing in the file is executed. An error names the first entry that is wrong.
     """
     path = Path(path)
     if not path.is_file():
@@ -244,6 +241,6 @@ def _entries(path: Path) -> dict[str, Any]:
 
 
 def _line(problem: BaseException) -> str:
-    """The first line of a message, without the colours that Gymnasium adds."""
+    """Return the first line of a message, without the colours that Gymnasium adds."""
     lines = re.sub(r"\x1b\[\d+m", "", str(problem)).strip().splitlines()
     return lines[0] if lines else type(problem).__name__

@@ -1,7 +1,7 @@
 """Finite MDPs with a horizon, solved and evaluated exactly (§2 of the paper).
 
-An MDP lives on the host in float64. The learners run on the device in float32, but every value
-they are judged by (V*, Q* and the gaps) is computed here.
+MDPs are NumPy tables in float64. Agents compute in float32 on the device, but the values that they
+are compared with (V*, Q* and the gaps) are computed here.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from narl.errors import InputError
 from narl.paper import implements
 
 MAX_HORIZON = 10**6
-"""Longest episode: beyond, no planner comes to an end."""
+"""Longest episode; planning takes too long beyond it."""
 MAX_REWARD = 1e15
-"""Largest reward and deviation that sums over an episode of float32 numbers bear."""
+"""Largest reward and deviation; sums over an episode would overflow float32 beyond it."""
 
 Array = np.ndarray
 AnyArray = np.ndarray | jax.Array
@@ -30,7 +30,7 @@ AnyArray = np.ndarray | jax.Array
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TabularMDP:
-    """M = (S, A, P, H, r, P_0): stationary rewards and dynamics, a fixed horizon."""
+    """An MDP M = (S, A, P, H, r, P_0) with stationary rewards and dynamics and a fixed horizon."""
 
     p: Float[Array, "S A S"]
     """P(s,a,s'): probability of moving to s' after action a in s."""
@@ -47,14 +47,16 @@ class TabularMDP:
     horizon: int = dataclasses.field(default=1, metadata={"static": True})
     """H: number of steps in every episode."""
     name: str = dataclasses.field(default="mdp", metadata={"static": True})
-    """What tables and run folders call it."""
+    """The name in tables and run folders."""
 
     @property
     def num_states(self) -> int:
+        """The number S of states."""
         return self.p.shape[0]
 
     @property
     def num_actions(self) -> int:
+        """The number A of actions."""
         return self.p.shape[1]
 
 
@@ -68,7 +70,7 @@ def make_mdp(
     solved_rule: ArrayLike | None = None,
     name: str = "mdp",
 ) -> TabularMDP:
-    """A checked `TabularMDP`; the first entry that is wrong is named in one line."""
+    """Return a checked `TabularMDP`; an error names the first entry that is wrong."""
     p, r, p0 = _numbers("p", p), _numbers("r", r), _numbers("p0", p0)
     if p.ndim != 3 or p.shape[0] != p.shape[2] or 0 in p.shape:
         raise InputError(f"p: shape {p.shape} is wrong; it must be (S, A, S) with S, A >= 1")
@@ -84,9 +86,10 @@ def make_mdp(
     if p0.shape != (num_states,):
         raise InputError(f"p0: shape {p0.shape} is wrong; it must be (S,) = ({num_states},)")
     horizon = _steps(horizon)
-    _check_nonnegative("r_std", r_std)
-    _check_size("r", r)
-    _check_size("r_std", r_std)
+    _check_entries("r_std", r_std, r_std >= 0, "it must not be negative")
+    for field, value in (("r", r), ("r_std", r_std)):
+        small = np.abs(value) <= MAX_REWARD
+        _check_entries(field, value, small, f"it must lie within ±{MAX_REWARD:g}")
     p, p0 = _distribution("p", p), _distribution("p0", p0)
     rule = TabularMDP.solved_rule if solved_rule is None else _rule(solved_rule)
     _check_name(name)
@@ -106,7 +109,7 @@ def _rule(solved_rule: ArrayLike) -> tuple[float, int]:
 
 
 def _check_name(name: str) -> None:
-    """The name stands in tables and messages of one line."""
+    """Refuse names that do not fit into tables and messages of one line."""
     odd = [letter for letter in name if not letter.isprintable()]
     if odd:
         raise InputError(f"name: holds {odd[0]!r}; it must be printable text on one line")
@@ -124,42 +127,34 @@ def _steps(horizon: ArrayLike) -> int:
 
 
 def with_horizon(mdp: TabularMDP, horizon: int) -> TabularMDP:
-    """The same MDP with episodes of another length."""
+    """Return the same MDP with episodes of another length."""
     return dataclasses.replace(mdp, horizon=_steps(horizon))
 
 
 def _numbers(field: str, value: ArrayLike) -> Array:
+    """Return a copy in float64 of finite real numbers, or raise."""
     try:
         array = np.asarray(value)
     except ValueError:  # nested lists of unequal lengths
         raise InputError(f"{field}: its rows differ in length; it must be one array") from None
     if array.dtype.kind not in "fiub":
         raise InputError(f"{field}: holds {array.dtype} values; it must hold real numbers")
-    array = np.array(array, dtype=np.float64)  # a copy: inputs are never written to
-    bad = np.argwhere(~np.isfinite(array))
-    if len(bad):
-        at = ", ".join(map(str, bad[0]))
-        raise InputError(f"{field}[{at}] = {array[tuple(bad[0])]}; it must be finite")
+    array = np.array(array, dtype=np.float64)  # a copy, so that the input is not changed
+    _check_entries(field, array, np.isfinite(array), "it must be finite")
     return array
 
 
-def _check_nonnegative(field: str, array: Array) -> None:
-    bad = np.argwhere(array < 0)
-    if len(bad):
-        at = ", ".join(map(str, bad[0]))
-        raise InputError(f"{field}[{at}] = {array[tuple(bad[0])]:g}; it must not be negative")
-
-
-def _check_size(field: str, array: Array) -> None:
-    bad = np.argwhere(np.abs(array) > MAX_REWARD)
-    if len(bad):
-        at = ", ".join(map(str, bad[0]))
-        value = array[tuple(bad[0])]
-        raise InputError(f"{field}[{at}] = {value:g}; it must lie within ±{MAX_REWARD:g}")
+def _check_entries(field: str, array: Array, valid: Array, rule: str) -> None:
+    """Raise an error that names the first entry that is not valid, and the rule."""
+    wrong = np.argwhere(~valid)
+    if len(wrong):
+        at = ", ".join(map(str, wrong[0]))
+        raise InputError(f"{field}[{at}] = {array[tuple(wrong[0])]:g}; {rule}")
 
 
 def _distribution(field: str, array: Array) -> Array:
-    _check_nonnegative(field, array)
+    """Return probabilities that sum to 1 to the last bits, or raise."""
+    _check_entries(field, array, array >= 0, "it must not be negative")
     total = array.sum(axis=-1)
     # float32 tables carry rounding of about 1e-7 per entry; anything larger is a mistake.
     wrong = np.argwhere(np.abs(total - 1) > 1e-5)
@@ -170,20 +165,20 @@ def _distribution(field: str, array: Array) -> Array:
 
 
 class Solution(NamedTuple):
-    """What is optimal in an MDP, exactly."""
+    """The optimal values of an MDP, exactly."""
 
     q_star: Float[Array, "H S A"]
-    """Q*_h(s,a), the value of a in s at step h when everything after is optimal."""
+    """Q*_h(s,a), the value of a in s at step h if all later actions are optimal."""
     v_star: Float[Array, "H+1 S"]
     """V*_h(s) = max_a Q*_h(s,a), with V*_H = 0."""
     gap: Float[Array, "H S A"]
-    """V*_h(s) − Q*_h(s,a) ≥ 0: what taking a once costs."""
+    """V*_h(s) − Q*_h(s,a) ≥ 0, the cost of taking a once."""
     value: float
     """V(π*) = E_{s ~ P_0} V*_0(s)."""
 
 
 def solve(mdp: TabularMDP) -> Solution:
-    """Backward induction in float64."""
+    """Return the optimal values by backward induction in float64."""
     v_star = np.zeros((mdp.horizon + 1, mdp.num_states))
     q_star = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
     for h in reversed(range(mdp.horizon)):
@@ -195,7 +190,7 @@ def solve(mdp: TabularMDP) -> Solution:
 
 @implements("def:value")
 def evaluate(mdp: TabularMDP, policy: Num[Array, "H S"]) -> Float[Array, "H+1 S"]:
-    """V^h(π)[s] of a deterministic per-step policy, exactly."""
+    """Return V^h(π)[s] of a deterministic policy per step, exactly."""
     policy = np.asarray(policy)
     if policy.shape != (mdp.horizon, mdp.num_states):
         raise InputError(
@@ -215,7 +210,7 @@ def evaluate(mdp: TabularMDP, policy: Num[Array, "H S"]) -> Float[Array, "H+1 S"
 
 
 def policy_value(mdp: TabularMDP, policy: Num[Array, "H S"]) -> float:
-    """V(π) = E_{s ~ P_0} V^0(π)[s]."""
+    """Return V(π) = E_{s ~ P_0} V^0(π)[s], exactly."""
     return float(mdp.p0 @ evaluate(mdp, policy)[0])
 
 
@@ -223,19 +218,6 @@ class Episode(NamedTuple):
     """One episode of H steps; an axis of seeds may lead."""
 
     states: Int[AnyArray, " H+1"]
-    """s_0 … s_H; the last is where the episode ended."""
+    """The states s_0 … s_H; the last is the state after the last action."""
     actions: Int[AnyArray, " H"]
     rewards: Float[AnyArray, " H"]
-
-
-def sample_episode(rng: np.random.Generator, mdp: TabularMDP, policy: Int[Array, "H S"]) -> Episode:
-    """Plays one episode on the host; the learners' compiled sampler is tested against it."""
-    states = [int(rng.choice(mdp.num_states, p=mdp.p0))]
-    actions, rewards = [], []
-    for h in range(mdp.horizon):
-        s = states[-1]
-        a = int(policy[h, s])
-        actions.append(a)
-        rewards.append(mdp.r[s, a] + mdp.r_std[s, a] * rng.standard_normal())
-        states.append(int(rng.choice(mdp.num_states, p=mdp.p[s, a])))
-    return Episode(np.array(states), np.array(actions), np.array(rewards))

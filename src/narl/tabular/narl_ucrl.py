@@ -1,9 +1,9 @@
-"""Noise Augmented UCRL (Algorithm 1 with Eq. 2), the agent the paper's experiments call NARL."""
+"""Noise Augmented UCRL (Algorithm 1 with Eq. 2), called NARL in the paper's experiments."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,64 +12,26 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from narl import theory
 from narl.paper import implements
 from narl.tabular.agent import Agent
-from narl.tabular.counts import Stats, empty, estimate, record
+from narl.tabular.counts import Stats, empty_stats, estimate_model, record_episode
 from narl.tabular.mdp import Episode
-from narl.tabular.noise import Measure, Noise, Reveal, gaussian_dynamics, member_dynamics
-from narl.tabular.planning import Clip, Plan, naevi
+from narl.tabular.noise import Noise, NoiseProducts, gaussian_dynamics, member_dynamics
+from narl.tabular.options import NarlUcrl
+from narl.tabular.planning import Plan, naevi
 from narl.tabular.posterior import sample_dynamics, sample_rewards
 from narl.tabular.problem import Problem
 from narl.tabular.sampling import coins, normal
 from narl.tabular.transitions import Dynamics, as_dynamics
 
 
-@dataclasses.dataclass(frozen=True)
-class NarlUcrl:
-    """Noise Augmented UCRL: optimism by noise on r̂ and P̂ (Eq. 2)."""
-
-    noise: Literal["gaussian", "theorem", "bootstrap", "dirichlet"] = "gaussian"
-    """gaussian: variance c/N; theorem: Theorem 1's scales and M; bootstrap: members with half of
-    the data each; dirichlet: posterior samples."""
-    noised: Literal["reward", "dynamics", "both"] | None = None
-    """Which parts carry noise; by default the reward alone for gaussian, both for the others."""
-    measure: Measure = "signed"
-    """How P̂ + ξ is treated: signed measure, ξ centred to sum 0, or projected to the simplex."""
-    c: float = 0.005
-    """Variance of the gaussian noise is c/N(s,a), and 1 where N = 0. The paper prints c = 1."""
-    members: int = 10
-    """M, the number of noise vectors or bootstrap members."""
-    members_r: int | None = None
-    """M_r, for the rewards, where it differs from M."""
-    members_p: int | None = None
-    """M_P, for the dynamics, where it differs from M."""
-    clip: Clip = "horizon"
-    """Clip Ṽ^h to [0, H−h] (the appendix needs it), or not at all."""
-    clip_reward: bool = True
-    """Clip r̃ to [0, 1] (the appendix's first assumption)."""
-    per_stage: bool = False
-    """Draw dynamics noise afresh at every stage h (the optimism proof needs it)."""
-    empty: Literal["normal", "one", "none"] = "normal"
-    """bootstrap: what a member without data at (s,a) adds there. normal: N(0,1) to the reward and
-    N(0,I) to the dynamics (the N=0 rule); one: reward 1; none: nothing, so r̂ = 0, P̂ uniform."""
-    epsilon: float = 0.1
-    """Theorem 1 holds with probability 1 − ε; for noise="theorem" alone."""
-    corrected: bool = False
-    """noise="theorem": the scales, M_r, M_P and fresh noise per stage that the proof needs,
-    instead of the printed ones."""
-
-
-PAPER = NarlUcrl(noised="both", measure="signed", c=1.0, clip="none", clip_reward=False)
-"""The Gaussian agent of the paper's experiments, as printed."""
-
-
 class MemberState(NamedTuple):
-    """The buffer D, and the share of it that each bootstrap member sees."""
+    """The data D, and the part of it that each bootstrap member has."""
 
     stats: Stats
     members: Stats
 
 
 def resolve(options: NarlUcrl, problem: Problem) -> NarlUcrl:
-    """Fills in what depends on the problem: Theorem 1's M_r and M_P, and the noised parts."""
+    """Return the options with M_r, M_P (perhaps Theorem 1's) and the noised parts filled in."""
     noised = options.noised or ("reward" if options.noise == "gaussian" else "both")
     members_r, members_p = options.members_r, options.members_p
     if options.noise == "theorem":
@@ -92,7 +54,7 @@ def resolve(options: NarlUcrl, problem: Problem) -> NarlUcrl:
 def _scales(
     options: NarlUcrl, problem: Problem, visits: Float[Array, "S A"]
 ) -> tuple[Float[Array, "S A"], Float[Array, "S A"]]:
-    """σ_r and σ_P of the Gaussian noise; N(0,1) and N(0,I) where N = 0."""
+    """Return σ_r and σ_P of the Gaussian noise; both are 1 where N = 0."""
     n = jnp.maximum(visits, 1.0)
     if options.noise == "theorem":
         sizes = (problem.num_states, problem.num_actions)
@@ -108,10 +70,11 @@ def _scales(
 def _gaussian(
     key: PRNGKeyArray, options: NarlUcrl, problem: Problem, stats: Stats, p_hat: Dynamics
 ) -> Noise:
+    """Return Gaussian noise on rewards and dynamics, as far as they are to carry noise."""
     key_r, key_p = jax.random.split(key)
     sigma_r, sigma_p = _scales(options, problem, stats.visits)
     reward = jnp.zeros((1, *sigma_r.shape))
-    dynamics: Reveal | None = None
+    dynamics: NoiseProducts | None = None
     if options.noised != "dynamics":
         reward = sigma_r * normal(key_r, (options.members_r or 1, *sigma_r.shape))
     if options.noised != "reward":
@@ -135,12 +98,15 @@ def _bootstrap(
     r_hat: Float[Array, "S A"],
     p_hat: Dynamics,
 ) -> Noise:
-    """Members differ by their data; one without data at (s,a) follows the N=0 rule there."""
+    """Return the differences between the members' estimates and r̂, P̂.
+
+    A member without data at (s,a) follows the N=0 rule (or ``options.empty``) there.
+    """
     key_r, key_p = jax.random.split(key)
-    r_members, p_members = estimate(state.members, problem)
+    r_members, p_members = estimate_model(state.members, problem)
     no_data = state.members.visits == 0
     reward = jnp.zeros((1, *r_hat.shape))
-    dynamics: Reveal | None = None
+    dynamics: NoiseProducts | None = None
     if options.noised != "dynamics":
         z = normal(key_r, r_members.shape) if options.empty == "normal" else 1.0
         unknown = no_data if options.empty != "none" else jnp.zeros_like(no_data)
@@ -169,10 +135,10 @@ def _dirichlet(
     r_hat: Float[Array, "S A"],
     p_hat: Dynamics,
 ) -> Noise:
-    """ξ = posterior sample − estimate: optimistic posterior sampling with separate maxima."""
+    """Return posterior samples minus r̂, P̂: optimistic posterior sampling with separate maxima."""
     key_r, key_p = jax.random.split(key)
     reward = jnp.zeros((1, *r_hat.shape))
-    dynamics: Reveal | None = None
+    dynamics: NoiseProducts | None = None
     if options.noised != "dynamics":
         reward = sample_rewards(key_r, stats, 0.0, 1.0, 1.0, options.members_r or 1) - r_hat
     if options.noised != "reward":
@@ -183,18 +149,18 @@ def _dirichlet(
 
 @implements("alg:1", "theorem:1")
 def narl_ucrl(options: NarlUcrl) -> Agent:
-    """Algorithm 1, UCRL2 branch; ``options`` come from `resolve`."""
+    """Return the agent of Algorithm 1, UCRL2 branch; ``options`` come from `resolve`."""
     bootstrapped = options.noise == "bootstrap"
 
     def init(key: PRNGKeyArray, problem: Problem) -> Stats | MemberState:
-        stats = empty(problem)
-        return MemberState(stats, empty(problem, options.members)) if bootstrapped else stats
+        stats = empty_stats(problem)
+        return MemberState(stats, empty_stats(problem, options.members)) if bootstrapped else stats
 
     def plan(
         key: PRNGKeyArray, problem: Problem, state: Stats | MemberState
     ) -> tuple[Plan, Stats | MemberState]:
         stats = state.stats if isinstance(state, MemberState) else state
-        r_hat, p_hat = estimate(stats, problem)
+        r_hat, p_hat = estimate_model(stats, problem)
         if isinstance(state, MemberState):
             noise = _bootstrap(key, options, problem, state, r_hat, p_hat)
         elif options.noise == "dirichlet":
@@ -216,12 +182,12 @@ def narl_ucrl(options: NarlUcrl) -> Agent:
         key: PRNGKeyArray, problem: Problem, state: Stats | MemberState, episode: Episode
     ) -> Stats | MemberState:
         if not isinstance(state, MemberState):
-            return record(state, problem, episode)
-        # One coin per transition and member, tossed on arrival: "50 % of the data".
+            return record_episode(state, problem, episode)
+        # One fair coin per transition and member: "50 % of the data".
         mask = coins(key, (options.members, problem.horizon))
         return MemberState(
-            record(state.stats, problem, episode),
-            record(state.members, problem, episode, mask),
+            record_episode(state.stats, problem, episode),
+            record_episode(state.members, problem, episode, mask),
         )
 
     return Agent(init, plan, observe)

@@ -1,13 +1,13 @@
 """Planning by backward induction: value iteration, NAEVI (Eq. 2), NAVI (Eq. 4), extended VI.
 
-Every planner takes what an agent believes and returns a `Plan`. None writes to its inputs.
-`p_hat` may be a dense table or a `Dynamics`.
+Every planner takes the estimates of an agent and returns a `Plan`; `p_hat` may be a dense table or
+a `Dynamics`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,18 +15,18 @@ from jaxtyping import Array, Float, Int
 
 from narl.optimism import optimistic
 from narl.paper import implements
-from narl.tabular.noise import Noise, as_reveal
+from narl.tabular.noise import Noise, as_products
+from narl.tabular.options import Clip
 from narl.tabular.transitions import Dynamics, Table, as_dynamics, dense, expect, slot_values
 
-Clip = Literal["horizon", "none"]
 Backup = Callable[[Any, Int[Array, ""], Float[Array, " S"]], tuple[Float[Array, "S A"], Any]]
 
 HUGE = 1e30
-"""What "no clip" means in float32: signed noise on P̂ can double values at every step."""
+"""Bound of values without a clip: signed noise on P̂ can double them at every step."""
 
 
 class Plan(NamedTuple):
-    """π_k (greedy in q) and Ṽ_k(π_k)."""
+    """The outcome of planning: π_k is greedy in ``q``, and ``value`` is Ṽ_k(π_k)."""
 
     q: Float[Array, "H S A"]
     value: Float[Array, ""]
@@ -39,10 +39,10 @@ def backward_induction(
     horizon: int,
     clip: Clip = "horizon",
 ) -> Plan:
-    """Runs ``backup(carry, h, Ṽ^{h+1}) -> Q̃^h`` from h = H−1 down to 0.
+    """Return the plan of ``backup(carry, h, Ṽ^{h+1}) -> (Q̃^h, carry)`` from h = H−1 down to 0.
 
     The value max_a Q̃^h is clipped to [0, H−h] (the appendix needs ‖Ṽ^h‖∞ ≤ H−h, Eq. 2 lacks it);
-    q itself stays as it is, so that the clip makes no ties.
+    Q̃^h is not clipped, so that the clip makes no ties.
     """
 
     def step(state: tuple, h: Array) -> tuple[tuple, Array]:
@@ -65,7 +65,7 @@ def value_iteration(
     *,
     clip: Clip = "none",
 ) -> Plan:
-    """Bellman backups without optimism."""
+    """Return the plan of value iteration, without optimism."""
     p, r = as_dynamics(p), jnp.asarray(r)
     return backward_induction(lambda _, h, v: (r + expect(p, v), None), None, p0, horizon, clip)
 
@@ -81,7 +81,7 @@ def naevi(
     clip: Clip = "horizon",
     clip_reward: bool = True,
 ) -> Plan:
-    """Noise Augmented Extended Value Iteration (Eq. 2).
+    """Return the plan of Noise Augmented Extended Value Iteration (Eq. 2).
 
     Q̃^h(s,a) = r̂ + E_P̂[Ṽ^{h+1}] + A + B, with A = max_m ξ^m(s,a) for the present and
     B = max_m ⟨ξ^m(s,a), Ṽ^{h+1}⟩ for the future. The two maxima are separate.
@@ -92,14 +92,14 @@ def naevi(
     r_tilde = jnp.asarray(r_hat) + term_a
     if clip_reward:
         r_tilde = jnp.clip(r_tilde, 0.0, 1.0)
-    reveal = as_reveal(noise.dynamics, p_hat.prob.shape[-3])
+    products = as_products(noise.dynamics, p_hat.prob.shape[-3])
 
     def backup(carry: Any, h: Array, v: Array) -> tuple[Array, Any]:
-        inner, carry = reveal.inner(carry, h, v)
-        term_b = optimistic(inner).value
+        product, carry = products.product(carry, h, v)
+        term_b = optimistic(product).value
         return r_tilde + expect(p_hat, v) + term_b, carry
 
-    return backward_induction(backup, reveal.carry, p0, horizon, clip)
+    return backward_induction(backup, products.carry, p0, horizon, clip)
 
 
 @implements("eq:4")
@@ -110,10 +110,10 @@ def navi(
     p0: Float[Table, " S"],
     horizon: int,
 ) -> Plan:
-    """Noise Augmented Value Iteration (Eq. 4).
+    """Return the plan of Noise Augmented Value Iteration (Eq. 4).
 
-    Q̃_{k,h} = min(Q̃_{k−1,h}, H−h, r̃ + E_P̂[Ṽ_{k,h+1}]). The paper prints the cap as H; H−h is
-    what a reward of at most 1 per step allows. ``q_prev`` = H−h switches the running minimum off.
+    Q̃_{k,h} = min(Q̃_{k−1,h}, H−h, r̃ + E_P̂[Ṽ_{k,h+1}]). The paper prints the cap H; rewards of at
+    most 1 per step allow H−h. ``q_prev`` = H−h switches the running minimum off.
     """
     p_hat = as_dynamics(p_hat)
     r_tilde, q_prev = jnp.asarray(r_tilde), jnp.asarray(q_prev)
@@ -126,7 +126,7 @@ def navi(
 
 
 def steps_to_go(horizon: int, num_states: int, num_actions: int) -> Float[Array, "H S A"]:
-    """H − h for every pair: the largest value a reward of at most 1 per step allows."""
+    """Return H − h for every pair: the largest value if rewards are at most 1 per step."""
     ladder = jnp.arange(horizon, 0, -1.0)
     return jnp.broadcast_to(ladder[:, None, None], (horizon, num_states, num_actions))
 
@@ -134,9 +134,9 @@ def steps_to_go(horizon: int, num_states: int, num_actions: int) -> Float[Array,
 def most_optimistic(
     p: Float[Array, "S A S"], width: Float[Array, "S A"], v: Float[Array, " S"]
 ) -> Float[Array, "S A S"]:
-    """argmax of ⟨p̃, v⟩ over distributions with ‖p̃ − p‖₁ ≤ width (Jaksch et al., Fig. 2).
+    """Return argmax ⟨p̃, v⟩ over distributions with ‖p̃ − p‖₁ ≤ width (Jaksch et al., Fig. 2).
 
-    Moves width/2 onto the best state and takes the surplus from the worst states first.
+    The best state gains width/2, and the worst states lose the surplus, the very worst first.
     """
     order = jnp.argsort(v)
     sorted_p = p[..., order]
@@ -151,10 +151,10 @@ def most_optimistic(
 def optimistic_expectation(
     p: Dynamics, width: Float[Array, "S A"], v: Float[Array, " S"]
 ) -> Float[Array, "S A"]:
-    """max ⟨p̃, v⟩ over ‖p̃ − p‖₁ ≤ width from stored successors alone, without the full rows.
+    """Return max ⟨p̃, v⟩ over ‖p̃ − p‖₁ ≤ width from the stored successors, without full rows.
 
-    The mass that the best state gains is taken from the worst states: from a slot what is left to
-    take after all mass on lower values, from the spread the rest, by the running sum of the
+    The worst states lose the mass that the best state gains: a slot loses what is left to lose
+    after all mass on lower values, and the uniform share loses the rest, by the running sum of the
     sorted values.
     """
     assert p.successors is not None
@@ -192,10 +192,11 @@ def extended_value_iteration(
     clip: Clip = "none",
     compounding: bool = False,
 ) -> Plan:
-    """Extended value iteration of UCRL2 over the confidence sets of r̂ and P̂.
+    """Return the plan of UCRL2's extended value iteration over confidence sets of r̂ and P̂.
 
-    ``compounding=True`` repeats the slip of the paper's baseline code: each backup's raised row
-    replaces P̂(s,a) for the backups that follow, unless the slack already fills the best state.
+    ``compounding=True`` repeats an error of the paper's baseline code: the raised row of each
+    backup replaces P̂(s,a) in the backups that follow, unless the slack already fills the best
+    state.
     """
     p_hat = as_dynamics(p_hat)
     r_tilde, p_width = jnp.asarray(r_hat) + r_width, jnp.asarray(p_width)

@@ -1,8 +1,8 @@
-"""Posterior sampling of MDPs: Dirichlet dynamics and Normal mean rewards (PSRL's priors).
+"""Posterior samples of MDPs: Dirichlet dynamics and Normal mean rewards (PSRL's priors).
 
-`jax.random.gamma` runs one rejection loop per element and dominates everything else. Here the
-candidates of several rounds are drawn at once and the first accepted one is taken; a loop that
-seldom runs finishes the rest, so the draw stays exact.
+`jax.random.gamma` runs one rejection loop per element and takes most of the time of an agent. Here
+the candidates of several rounds are drawn at once and the first accepted one is taken; a loop that
+seldom runs draws the elements that are left, so that the distribution is exact.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from narl.tabular.sampling import exponential, normal, uniform
 
 TINY = float(jnp.finfo(jnp.float32).tiny)
 HALF_STEP = 2.0**-24
-"""Half the distance of two neighbouring uniforms: 0 stands for what lies below the first one."""
+"""Half of the distance between neighbouring uniform draws; it replaces the draw 0."""
 ROUNDS = 2
 """Candidates drawn at once; with shape ≥ 2 each is accepted with probability ≥ 0.98."""
 
 
 def _candidates(key: PRNGKeyArray, shape: Float[Array, " B"]) -> tuple[Array, Array]:
-    """Marsaglia and Tsang's proposals for Gamma(shape), shape ≥ 1, and which are accepted.
+    """Return Marsaglia and Tsang's proposals for Gamma(shape), shape ≥ 1, and which are accepted.
 
-    For shape 1 the uniform alone gives an Exp(1), which is always accepted.
+    For shape 1 the uniform draw gives an Exp(1), which is always accepted.
     """
     key_x, key_u = jax.random.split(key)
     x, u = normal(key_x, shape.shape), uniform(key_u, shape.shape, HALF_STEP)
@@ -40,7 +40,7 @@ def _candidates(key: PRNGKeyArray, shape: Float[Array, " B"]) -> tuple[Array, Ar
 
 
 def gamma(key: PRNGKeyArray, shape: Float[Array, "*B"]) -> Float[Array, "*B"]:
-    """Gamma(shape, 1), exactly, for shape ≥ 1."""
+    """Return exact draws of Gamma(shape, 1) for shape ≥ 1."""
     key_first, key_rest = jax.random.split(key)
     flat = shape.reshape(-1)
     value, done = jnp.zeros_like(flat), jnp.zeros(flat.shape, bool)
@@ -61,9 +61,9 @@ def gamma(key: PRNGKeyArray, shape: Float[Array, "*B"]) -> Float[Array, "*B"]:
 
 
 def log_gamma(key: PRNGKeyArray, shape: Float[Array, "*B"]) -> Float[Array, "*B"]:
-    """log X with X ~ Gamma(shape, 1), for any shape > 0; X itself underflows for small shapes.
+    """Return log X with X ~ Gamma(shape, 1), for any shape > 0; X underflows for small shapes.
 
-    Gamma(a) = Gamma(a + 1)·U^{1/a} serves the shapes that `gamma` does not.
+    Shapes below 1, which `gamma` does not cover, use Gamma(a) = Gamma(a + 1)·U^{1/a}.
     """
     key_draw, key_boost = jax.random.split(key)
     draw = gamma(key_draw, jnp.where(shape < 1.0, shape + 1.0, shape))
@@ -75,7 +75,7 @@ def log_gamma(key: PRNGKeyArray, shape: Float[Array, "*B"]) -> Float[Array, "*B"
 def sample_dynamics(
     key: PRNGKeyArray, stats: Stats, problem: Problem, alpha0: float, members: int
 ) -> Float[Array, "M S A S"]:
-    """P^m(s,a) ~ Dirichlet(α0 + counts(s,a)) over all states: normalised Gamma draws."""
+    """Return P^m(s,a) ~ Dirichlet(α0 + counts(s,a)) over all states: normalised Gamma draws."""
     key_seen, key_rest = jax.random.split(key)
     shape = (members, problem.num_states, problem.num_actions, problem.num_states)
     counts = jnp.broadcast_to(stats.transitions, (members, *stats.transitions.shape))
@@ -83,7 +83,7 @@ def sample_dynamics(
     if problem.successors is None:
         weights = draw(key_seen, alpha0 + counts)
     else:
-        # Only stored successors can have counts; every other state keeps its prior Gamma(α0).
+        # Only stored successors can have counts; all other states have their prior Gamma(α0).
         slots = draw(key_seen, alpha0 + counts)
         if alpha0 == 1.0:
             weights = exponential(key_rest, shape)
@@ -94,15 +94,15 @@ def sample_dynamics(
             weights = jnp.where(here, slots[..., b, None], weights)
     if alpha0 < 1.0:
         weights = jnp.exp(weights - weights.max(-1, keepdims=True))
-    # As a product, because XLA orders a plain sum by the number of seeds, and then the same seed
-    # draws other last bits alone than among others.
+    # A product, because XLA orders a plain sum by the number of seeds, and then the last bits of a
+    # seed's draws would depend on the other seeds.
     return weights / (weights @ jnp.ones(problem.num_states))[..., None]
 
 
 def sample_rewards(
     key: PRNGKeyArray, stats: Stats, mu0: float, tau0: float, tau: float, members: int
 ) -> Float[Array, "M S A"]:
-    """Mean rewards from the Normal posterior: prior N(μ0, 1/τ0), noise precision τ."""
+    """Return mean rewards from the Normal posterior: prior N(μ0, 1/τ0), noise precision τ."""
     precision = tau0 + tau * stats.visits
     mean = (mu0 * tau0 + tau * stats.reward_sum) / precision
     z = normal(key, (members, *mean.shape))

@@ -1,4 +1,4 @@
-"""What a learner is told about an MDP, and what only the simulator knows."""
+"""The two sides of an MDP: the problem that an agent knows, and the world that is simulated."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from narl.tabular.mdp import Solution, TabularMDP
-from narl.tabular.transitions import Dynamics, find_successors, take_slots
+from narl.tabular.transitions import Dynamics, reachable_states, take_slots
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """What every learner of the paper knows: the sizes, the horizon, P_0 and how long it plays."""
+    """What an agent knows in advance: the sizes, the horizon, P_0 and the number of episodes."""
 
     p0: Float[Array, " S"]
     num_episodes: Float[Array, ""]
     """K; T = KH enters δ = ε/(4T) of Theorems 1 to 3."""
     successors: Int[Array, "S A B"] | None
-    """Where transition counts are stored (see `dynamics`); no knowledge of probabilities."""
+    """The states whose transition counts are stored (see `narl.tabular.transitions`)."""
     num_states: int = dataclasses.field(metadata={"static": True})
     num_actions: int = dataclasses.field(metadata={"static": True})
     horizon: int = dataclasses.field(metadata={"static": True})
 
     @property
     def num_slots(self) -> int:
+        """The number of stored successors of each pair."""
         return self.num_states if self.successors is None else self.successors.shape[-1]
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class World:
-    """The true MDP on the device, laid out for playing episodes and for exact regret."""
+    """The true MDP on the device, as episodes and exact regret need it."""
 
     p: Dynamics
     cumulative: Float[Array, "S A B"]
@@ -50,16 +51,18 @@ class World:
 
 
 def _cumulate(p: np.ndarray) -> np.ndarray:
-    """Cumulative sums whose last positive entry is exactly 1, so that rounding never picks a
-    slot of probability 0."""
+    """Return cumulative sums whose last positive entry is exactly 1.
+
+    Otherwise rounding could pick an outcome of probability 0.
+    """
     total = np.cumsum(p, axis=-1)
     remaining = np.cumsum(p[..., ::-1], axis=-1)[..., ::-1] - p
     return np.where(remaining <= 0, 1.0, total)
 
 
 def make_problem(mdp: TabularMDP, num_episodes: int) -> Problem:
-    """The learner's side of an MDP."""
-    successors = find_successors(mdp.p)
+    """Return what an agent knows of an MDP."""
+    successors = reachable_states(mdp.p)
     return Problem(
         p0=jnp.asarray(mdp.p0, jnp.float32),
         num_episodes=jnp.float32(num_episodes),
@@ -71,7 +74,7 @@ def make_problem(mdp: TabularMDP, num_episodes: int) -> Problem:
 
 
 def make_world(mdp: TabularMDP, solution: Solution, problem: Problem) -> World:
-    """The simulator's side of an MDP."""
+    """Return the MDP for the simulator."""
     successors = None if problem.successors is None else np.asarray(problem.successors)
     prob = take_slots(mdp.p, successors)
 

@@ -12,20 +12,20 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 
 def normal(key: PRNGKeyArray, shape: Sequence[int]) -> Float[Array, "..."]:
-    """N(0,1)."""
+    """Return draws of N(0, 1)."""
     return jax.random.normal(key, (math.prod(shape),)).reshape(shape)
 
 
 def uniform(key: PRNGKeyArray, shape: Sequence[int], least: float = 0.0) -> Float[Array, "..."]:
-    """U[least, 1)."""
+    """Return draws of U[least, 1)."""
     return jax.random.uniform(key, (math.prod(shape),), minval=least).reshape(shape)
 
 
 def exponential(key: PRNGKeyArray, shape: Sequence[int]) -> Float[Array, "..."]:
-    """Exp(1)."""
+    """Return draws of Exp(1)."""
     return jax.random.exponential(key, (math.prod(shape),)).reshape(shape)
 
 
 def coins(key: PRNGKeyArray, shape: Sequence[int]) -> Float[Array, "..."]:
-    """Fair coins, 0.0 or 1.0."""
+    """Return fair coins, 0.0 or 1.0."""
     return jax.random.bernoulli(key, 0.5, (math.prod(shape),)).astype(float).reshape(shape)

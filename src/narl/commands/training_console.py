@@ -1,0 +1,180 @@
+"""A training on the console: progress, interrupts, loggers and the printed result.
+
+`narl train` and `narl resume` share it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Unpack
+
+from narl.commands.arguments import runs_folder
+from narl.compilation import enable_cache, is_compiling
+from narl.console import (
+    TrainingBar,
+    duration,
+    make_table,
+    mean_return,
+    note,
+    print_json,
+    stdout,
+    warnings_as_notes,
+)
+from narl.deep.config import Config
+from narl.deep.finite import Fault
+from narl.deep.loggers import Logger, tensorboard_logger, wandb_logger
+from narl.deep.session import STOP_SECONDS, Stopped
+from narl.deep.training_run import TrainingOptions, run_training
+from narl.errors import EnvironmentFault, Failure
+from narl.interrupts import Interrupted, run_stoppable
+from narl.storage import PART, Run, UnfinishedRun
+
+
+class TrainingConsole(NamedTuple):
+    """Arguments of a command that trains which do not change the outcome of the training."""
+
+    runs: Path | None = None
+    """The folder of the runs as it was given; None: the default."""
+    json: bool = False
+    tensorboard: str | None = None
+    wandb: str | None = None
+
+    def train(self, config: Config, **options: Unpack[TrainingOptions]) -> int:
+        """Train with a progress bar, print the result and return the exit status."""
+        resumed_from: list[int] = []
+        with self._explained_errors(config):
+            run, was_found = self._run_training(config, resumed_from, options)
+        if self.json:
+            step = resumed_from[0] if resumed_from else None
+            print_json(training_result(run, was_found, step))
+        else:
+            print_training(run, was_found)
+        return 0
+
+    def _run_training(
+        self, config: Config, resumed_from: list[int], options: TrainingOptions
+    ) -> tuple[Run, bool]:
+        """Return the run, and whether it was found; the step of a resumed one is appended."""
+        enable_cache()
+        loggers: list[Logger] = []
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(warnings_as_notes())
+            bar = stack.enter_context(TrainingBar(f"{config.algo} {config.env}", config.steps))
+
+            def on_start() -> None:
+                for logger in self._open_loggers(config):
+                    loggers.append(stack.enter_context(logger))
+
+            def on_resume(step: int) -> None:
+                note(f"continues from step {step}")
+                bar.begin(step)
+                resumed_from.append(step)
+
+            def on_epoch(metrics: dict[str, Any]) -> None:
+                bar.end_epoch(metrics)
+                for logger in loggers:
+                    logger(metrics)
+
+            def train(should_stop: Callable[[], bool]) -> tuple[Run, bool]:
+                options["should_stop"] = should_stop
+                (result,) = run_training([config], runs_folder(self.runs), **options)
+                return result
+
+            options |= TrainingOptions(
+                on_start=on_start, on_resume=on_resume, on_epoch=on_epoch, on_step=bar.advance
+            )
+            return run_stoppable(
+                train, lambda: note("stopping: a checkpoint is written …"), STOP_SECONDS + 1
+            )
+
+    def _open_loggers(self, config: Config) -> Iterator[Logger]:
+        """Yield the loggers that were asked for."""
+        if self.tensorboard is not None:
+            folder = Path(self.tensorboard) / config.run_id
+            yield tensorboard_logger(folder, seeds=config.seeds)
+        if self.wandb is not None:
+            yield wandb_logger(
+                self.wandb, seeds=config.seeds, config=config.record(), run=config.run_id
+            )
+
+    @contextlib.contextmanager
+    def _explained_errors(self, config: Config) -> Iterator[None]:
+        """Add the command that continues the training to interrupts and faults."""
+        root = "" if self.runs is None else f" --runs {self.runs}"
+        resume = f"narl resume {config.run_id}{root}"
+        try:
+            yield
+        except Stopped as stop:
+            # A program that is still being compiled keeps the interpreter from exiting.
+            kind = Interrupted if is_compiling() else KeyboardInterrupt
+            raise kind(f"{stop}; `{resume}` continues") from None
+        except Interrupted:
+            raise Interrupted(
+                "interrupted; the last checkpoint is kept, the same command or "
+                f"`{resume}` continues"
+            ) from None
+        except BrokenPipeError:
+            raise
+        except (Fault, EnvironmentFault, OSError) as fault:
+            remaining = self._remaining(config, resume)
+            raise Failure(f"{_cause(fault)}; {remaining}") from fault
+
+    def _remaining(self, config: Config, resume: str) -> str:
+        """Describe the checkpoint from which a training that failed can continue."""
+        part = runs_folder(self.runs) / f"{config.run_id}{PART}"
+        step = UnfinishedRun(part, {}, 1).step
+        if not step:
+            return "there was no checkpoint yet"
+        return f"the checkpoint of step {step} is kept in {part}, `{resume}` tries again from there"
+
+
+def _cause(fault: Exception) -> str:
+    """Describe a fault, such as a disk that is full."""
+    if isinstance(fault, OSError) and fault.strerror:
+        return f"{fault.filename}: {fault.strerror}" if fault.filename else fault.strerror
+    return str(fault)
+
+
+def training_result(run: Run, was_found: bool, resumed_from: int | None) -> dict[str, Any]:
+    """Return the JSON object that `--json` prints of a finished training."""
+    return {
+        "algo": run.config["algo"],
+        "env": run.config["env"],
+        "seeds": run.config["seeds"],
+        **run.metrics,
+        "run": run.id,
+        "path": str(run.path),
+        "found": was_found,
+        "resumed_from": resumed_from,
+    }
+
+
+def print_training(run: Run, was_found: bool, again: str = "--fresh") -> None:
+    """Print a finished training for people; ``again`` is the option that trains it again."""
+    config, metrics = run.config, run.metrics
+    columns = ("seed", "solved at step", "final return")
+    table = make_table(*columns, numbers=columns)
+    rows = zip(config["seeds"], metrics["solved_step"], metrics["final_return"], strict=True)
+    for seed, solved_step, final_return in rows:
+        solved = "-" if solved_step is None else str(solved_step)
+        table.add_row(str(seed), solved, f"{final_return:.1f}")
+    console = stdout()
+    console.print(
+        f"{config['algo']} on {config['env']}: {metrics['steps']} steps, "
+        f"{metrics['updates']} updates, mean return {mean_return(metrics['final_return'])}"
+    )
+    console.print(table)
+    if was_found:
+        console.print(f"found, not trained again ({again} trains it again)")
+    else:
+        console.print(_times(metrics["seconds"]))
+    console.print(f"stored in {run.path}; `narl report {run.path}` draws it", soft_wrap=True)
+
+
+def _times(seconds: dict[str, float]) -> str:
+    """Return the total time, and in brackets the activities that took at least a second."""
+    long = {name: part for name, part in seconds.items() if name != "total" and part >= 1}
+    parts = ", ".join(f"{name} {duration(part)}" for name, part in long.items())
+    return f"{duration(seconds['total'])}{f' ({parts})' if parts else ''}"

@@ -1,0 +1,16 @@
+"""Bonuses on imagined rewards: the second seam where an algorithm can be optimistic.
+
+A `BonusFn` is given what every member predicts and returns a number per imagined step, which is
+added to the reward that the selection took. To add one, name it in `narl.deep.algorithms`, or hand
+it to an agent: `narl.MBPO(env, bonus=my_function)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jaxtyping import Array, Float
+
+from narl.deep.selection import Candidates, SelectParams
+
+BonusFn = Callable[[Candidates, SelectParams], Float[Array, " B"]]

@@ -1,0 +1,30 @@
+"""The check that numbers which learning needs are finite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import numpy as np
+from jaxtyping import Num
+
+
+class Fault(RuntimeError):
+    """A number is not finite where learning needs one; the message is one line that names it."""
+
+
+def check_finite(
+    name: str,
+    values: Num[np.ndarray, "N ..."],
+    active: Collection[int],
+    where: Callable[[int], str],
+) -> None:
+    """Raise a `Fault` if a value of an active replica is not finite.
+
+    ``where`` describes a replica and the step, for the message.
+    """
+    if np.isfinite(values).all():
+        return
+    for i in sorted(active):
+        numbers = np.ravel(values[i])
+        if not np.isfinite(numbers).all():
+            raise Fault(f"{where(i)}: {name} is {numbers[~np.isfinite(numbers)][0]}")

@@ -1,0 +1,123 @@
+"""Configurations made and checked: from a preset and options, or from what a run recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from narl.deep.algorithms import find_algorithm
+from narl.deep.config import Config, users_of
+from narl.errors import InputError
+from narl.options import as_plain, check_names, check_users, check_values
+
+OTHER_NAMES = {
+    "batch_size": "batch",
+    "buffer_size": "buffer",
+    "ensemble_size": "members",
+    "epsilon": "radius",
+    "gamma": "discount",
+    "gradient_steps": "updates_per_step",
+    "learning_starts": "initial_steps",
+    "lr": "learning_rate",
+    "n_eval_episodes": "eval_episodes",
+    "net_arch": "hidden",
+    "tau": "polyak",
+    "total_timesteps": "steps",
+}
+"""Names that other libraries use for our options."""
+
+
+def make_config(env: str, algo: str = "narl", **given: Any) -> Config:
+    """Return the checked configuration: the environment's preset, then the ``given`` options.
+
+    None stands for the default, except for the radius, where it means that there is none.
+    """
+    from narl.deep.presets import find_preset
+
+    find_algorithm(algo)
+    check_names(given, Config, OTHER_NAMES)
+    given = {name: as_plain(value) for name, value in given.items()}
+    given = {name: x for name, x in given.items() if x is not None or name == "radius"}
+    check_users(given, users_of, algo, "algorithm")
+    preset = find_preset(env)
+    values: dict[str, Any] = given if preset is None else {**preset.overrides, **given}
+    if "initial_steps" in given and "learn_after" not in given:
+        values["learn_after"] = given["initial_steps"]
+    config = Config(env=env, algo=algo, **values)
+    check_config(config, set(given))
+    return config
+
+
+def check_config(config: Config, given: Collection[str] = ("steps",)) -> None:
+    """Refuse a configuration that cannot be trained, in one line that names the field.
+
+    Where two fields contradict each other, the line names the one that was ``given``.
+    """
+    find_algorithm(config.algo)
+    check_values(config)
+    first, last, shortest, longest = _schedule(config)
+    if not first <= last or min(shortest, longest) < 1:
+        raise InputError(
+            f"rollout_schedule: {config.rollout_schedule!r} is wrong; it must be E0,E1,K0,K1 "
+            "with E0 <= E1 and K0, K1 >= 1, such as 20,150,1,15"
+        )
+    if config.elites is not None and config.elites > config.num_members:
+        raise InputError(
+            f"elites: {config.elites} is too large; the nearest valid value is "
+            f"{config.num_members} (members)"
+        )
+    if config.learn_after < config.initial_steps:
+        raise InputError(
+            f"learn_after: {config.learn_after} is too small; the nearest valid value is "
+            f"{config.initial_steps} (initial_steps)"
+        )
+    if config.until_solved and config.solved_return is None:
+        raise InputError(
+            f"until_solved: no return counts as solved for {config.env}; give solved_return"
+        )
+    _check_length(config, given)
+
+
+def _schedule(config: Config) -> tuple[int, ...]:
+    schedule = config.rollout_schedule
+    return schedule if len(schedule) == 4 else (0, -1, 0, 0)
+
+
+def _check_length(config: Config, given: Collection[str]) -> None:
+    """Refuse a training that ends before its first update."""
+    steps, begin = config.steps, config.learn_after
+    if steps > begin:
+        return
+    name, first = "initial_steps", f"{begin} random steps come first"
+    if begin > config.initial_steps:
+        name, first = "learn_after", f"updates begin after {begin} steps"
+    if "steps" in given or name not in given or steps == 1:
+        raise InputError(
+            f"steps: {steps} is too small; {first}, so at least {begin + 1}, "
+            f"or give a smaller {name}"
+        )
+    raise InputError(
+        f"{name}: {begin} is too large; the nearest valid value is {steps - 1}, "
+        f"for there are {steps} steps in all"
+    )
+
+
+def config_from_record(record: Mapping[str, Any]) -> Config:
+    """Return the configuration that a run folder recorded (see `Config.record`)."""
+    if record.get("experiment") != "train":
+        raise InputError("run: it is no training; give a run of `narl train`")
+    if "configs" in record:
+        raise InputError(
+            f"run: it is {len(record['configs'])} trainings together; the command that began "
+            "them continues them"
+        )
+    try:
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in record["settings"].items()
+        }
+        return Config(**values, seeds=tuple(record["seeds"]), until_solved=record["until_solved"])
+    except (KeyError, TypeError) as error:
+        raise InputError(
+            f"run: its configuration is not one of this version of narl ({error})"
+        ) from None

@@ -1,0 +1,63 @@
+"""The environments of a training, and the rule by which imagined episodes end in its model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narl.deep.config import Config
+from narl.deep.environment import HostEnv, open_env
+from narl.deep.make_environment import EnvSource
+from narl.deep.presets import Preset, find_preset
+from narl.deep.spaces import Spaces, unscale_obs
+from narl.deep.termination import TerminationFn, never
+from narl.deep.user_parts import UserParts
+from narl.errors import InputError
+
+
+def open_training_env(
+    config: Config,
+    seed: int,
+    render_mode: str | None = None,
+    source: EnvSource | None = None,
+    role: str = "training",
+) -> HostEnv:
+    """Open an environment as a training does, from the preset's arguments or the user's source."""
+    preset = _preset(config, source)
+    return open_env(
+        config.env if source is None else source,
+        seed,
+        preset.env_kwargs if preset else {},
+        render_mode,
+        scaling=config.obs_scaling,
+        obs_keep=preset.obs_keep if preset else None,
+        role=role,
+    )
+
+
+def _preset(config: Config, source: EnvSource | None) -> Preset | None:
+    return find_preset(config.env) if source is None else None
+
+
+def choose_termination(config: Config, spaces: Spaces, parts: UserParts) -> TerminationFn | None:
+    """Return the rule by which imagined episodes end, in the networks' units; None: learned."""
+    if config.termination == "never":
+        return never
+    if config.termination == "learned":
+        return None
+    preset = _preset(config, parts.env)
+    native_rule = parts.termination or (preset.termination if preset else None)
+    if native_rule is None:
+        if config.termination == "known":
+            raise InputError(
+                f"termination: no rule is known for {config.env}; give learned, or in Python a "
+                "function"
+            )
+        return None
+    centre = 0.5 * (spaces.action_low + spaces.action_high)
+    half = 0.5 * (spaces.action_high - spaces.action_low)
+
+    def scaled_rule(obs: Any, action: Any, next_obs: Any) -> Any:
+        native_action = centre + half * action
+        return native_rule(unscale_obs(spaces, obs), native_action, unscale_obs(spaces, next_obs))
+
+    return scaled_rule

@@ -1,0 +1,273 @@
+"""Options of a configuration: dataclass fields that carry their help, range and users.
+
+A configuration is declared once, as a frozen dataclass whose fields are made by `option`. Its
+checks, the command line, the groups of `--help` and the tables in the docs are made from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from narl.errors import InputError, unknown
+from narl.validation import as_plain, check_number, parse_seeds
+
+_KEY = "narl.option"
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """The description of one field of a configuration."""
+
+    help: str
+    """One line for `--help` and the docs."""
+    metavar: str = ""
+    """The name of the value in `--help`, such as N or X."""
+    group: str = ""
+    """The heading in `--help` under which the option stands."""
+    minimum: float | None = None
+    maximum: float | None = None
+    above_minimum: bool = False
+    """Whether the minimum itself is not allowed."""
+    below_maximum: bool = False
+    """Whether the maximum itself is not allowed."""
+    choices: tuple[str, ...] = ()
+    used_by: tuple[str, ...] = ()
+    """The algorithms or agents that use the option; empty: all of them."""
+    default_text: str | None = None
+    """The default as `--help` shows it, where it is not simply the field's default."""
+    preset: bool = False
+    """Whether presets of environments may set another default."""
+    example: str = ""
+    """A valid value, for options of several numbers."""
+    none_text: str = ""
+    """The meaning of None, where None can be given instead of a number."""
+    details: str = ""
+    """Further sentences for the docs, which `--help` leaves out."""
+    switch: bool = False
+    """Whether a bool can only be turned on: there is --name, but no --no-name."""
+    parse: Callable[[str], Any] | None = None
+    """Reads the text of the command line, where it is not simply a number or a word."""
+
+    def default_as_text(self, default: Any) -> str:
+        """Return the default for people, such as "256", "off" or "preset, or 10"; "" if none."""
+        if self.default_text is not None:
+            return self.default_text
+        if default is None or default is dataclasses.MISSING:
+            return ""
+        text = ("on" if default else "off") if isinstance(default, bool) else as_text(default)
+        return f"preset, or {text}" if self.preset else text
+
+    def default_hint(self, default: Any) -> str:
+        """Return the remark about the default that `--help` prints, such as "(default: 256)"."""
+        text = "" if self.switch else self.default_as_text(default)
+        return f"(default: {text})" if text else ""
+
+
+class OptionField(NamedTuple):
+    """One option of a configuration: its name, type, description and default."""
+
+    name: str
+    annotation: Any
+    option: Option
+    default: Any = dataclasses.MISSING
+    """`dataclasses.MISSING` where a value must be given."""
+
+
+def option(default: Any = dataclasses.MISSING, help: str = "", **description: Any) -> Any:
+    """Declare a field of a configuration; ``description`` holds the fields of `Option`."""
+    metadata = {_KEY: Option(help, **description)}
+    if default is dataclasses.MISSING:
+        return dataclasses.field(metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def count(default: Any, help: str, group: str = "", **description: Any) -> Any:
+    """Declare an option that is a whole number of at least 1."""
+    return option(default, help, **{"metavar": "N", "group": group, "minimum": 1} | description)
+
+
+def number(
+    default: Any, help: str, group: str = "", *, between: tuple[float, float], **description: Any
+) -> Any:
+    """Declare an option that is a number within two bounds, the bounds included."""
+    low, high = between
+    bounds = {"metavar": "X", "group": group, "minimum": low, "maximum": high}
+    return option(default, help, **bounds | description)
+
+
+def seeds_option(default: tuple[int, ...], default_text: str) -> Any:
+    """Declare the seeds of a configuration; their text is read by `narl.validation.parse_seeds`."""
+    return option(
+        default,
+        "seeds, such as 3, 0:5 (without the 5), 0:20:2 or 0,4,7",
+        metavar="SEEDS",
+        example="0,1,2",
+        default_text=default_text,
+        parse=parse_seeds,
+    )
+
+
+def option_fields(config: type) -> list[OptionField]:
+    """Return the options of a configuration in the order of their declaration."""
+    annotations = typing.get_type_hints(config)
+    return [
+        OptionField(field.name, annotations[field.name], field.metadata[_KEY], field.default)
+        for field in dataclasses.fields(config)
+        if _KEY in field.metadata
+    ]
+
+
+def options_of(config: Any) -> dict[str, Option]:
+    """Return the options of a configuration (a dataclass or an instance of it) by field name."""
+    fields = dataclasses.fields(config)
+    return {field.name: field.metadata[_KEY] for field in fields if _KEY in field.metadata}
+
+
+def defaults_of(config: Any) -> dict[str, Any]:
+    """Return the default of every option that has one, by field name."""
+    return {
+        field.name: field.default
+        for field in dataclasses.fields(config)
+        if _KEY in field.metadata and field.default is not dataclasses.MISSING
+    }
+
+
+def as_text(value: Any) -> str:
+    """Return a value as it is typed on the command line: 256,256 or none or 0.1."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    if isinstance(value, float):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    return "none" if value is None else str(value)
+
+
+def check_names(given: Iterable[str], config: type, other_names: Mapping[str, str]) -> None:
+    """Refuse names that are no options; ``other_names`` are those of other libraries."""
+    options = options_of(config)
+    for name in given:
+        if name in other_names:
+            raise InputError(f"option: unknown value {name!r}; it is called {other_names[name]!r}")
+        if name not in options:
+            raise unknown("option", name, sorted(options))
+
+
+def check_users(
+    given: Iterable[str], users_of: Callable[[str], Sequence[str]], user: str, kind: str
+) -> None:
+    """Refuse options that have no effect with this ``user``, an algorithm or an agent.
+
+    ``users_of`` gives the users of an option by its name; none means all of them.
+    """
+    for name in given:
+        users = users_of(name)
+        if users and user not in users:
+            raise InputError(
+                f"{name}: it has no effect with {kind} {user}, only with {' and '.join(users)}; "
+                "leave it out"
+            )
+
+
+def check_values(config: Any) -> None:
+    """Check every option of a configuration against its type, choices and range."""
+    annotations = typing.get_type_hints(type(config))
+    for name, description in options_of(config).items():
+        check_value(name, getattr(config, name), annotations[name], description)
+
+
+def check_value(name: str, value: Any, annotation: Any, description: Option) -> Any:
+    """Return the value as the option's own type, or raise one line that says what is valid.
+
+    NumPy's numbers become Python's; 1 becomes 1.0 where the option is a float, so that both are
+    one configuration.
+    """
+    value = as_plain(value)
+    kind, optional = split_optional(annotation)
+    if value is None and optional:
+        return None
+    if choices := choices_of(annotation, description):
+        if value not in choices:
+            raise unknown(name, str(value), choices)
+        return value
+    if kind is bool:
+        if not isinstance(value, bool):
+            raise InputError(f"{name}: {value!r} is wrong; it must be True or False")
+        return value
+    if kind is str:
+        if not isinstance(value, str):
+            raise InputError(f"{name}: {value!r} is wrong; it must be a text")
+        return value
+    if typing.get_origin(kind) is tuple:
+        return _check_numbers(name, value, description)
+    return check_number(
+        name,
+        value,
+        whole=kind is int,
+        minimum=description.minimum,
+        maximum=description.maximum,
+        above_minimum=description.above_minimum,
+        below_maximum=description.below_maximum,
+        none_text=description.none_text,
+    )
+
+
+def split_optional(annotation: Any) -> tuple[Any, bool]:
+    """Return the type and whether None is allowed beside it."""
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        kinds = [kind for kind in typing.get_args(annotation) if kind is not type(None)]
+        return kinds[0], len(kinds) < len(typing.get_args(annotation))
+    return annotation, False
+
+
+def _check_numbers(name: str, value: Any, description: Option) -> tuple[int, ...]:
+    least = int(description.minimum or 0)
+    valid = isinstance(value, tuple) and len(value) > 0
+    if not valid or not all(type(number) is int and number >= least for number in value):
+        raise InputError(
+            f"{name}: {value!r} is wrong; it must be whole numbers >= {least}, "
+            f"such as {description.example}"
+        )
+    return value
+
+
+def markdown_table(
+    fields: Iterable[OptionField], users_of: Callable[[str], Sequence[str]] | None = None
+) -> str:
+    """Return options as a table for the docs: name, default, values, users (if given), meaning."""
+    columns = ["option", "default", "values", *([] if users_of is None else ["used by"]), "meaning"]
+    rows = [columns, ["---"] * len(columns)]
+    for name, annotation, description, default in fields:
+        meaning = f"{description.help}. {description.details}".strip().removesuffix(".") + "."
+        cells = [f"`{name}`", description.default_as_text(default) or "none"]
+        cells.append(values_as_text(annotation, description))
+        if users_of is not None:
+            cells.append(", ".join(users_of(name)) or "all")
+        rows.append([*cells, meaning.replace("|", "\\|")])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def values_as_text(annotation: Any, description: Option) -> str:
+    """Return the values that an option can take in words, such as "whole number, at least 1"."""
+    kind, _ = split_optional(annotation)
+    if choices := choices_of(annotation, description):
+        return ", ".join(f"`{choice}`" for choice in choices)
+    if kind in (bool, str):
+        return {bool: "on or off", str: "text"}[kind]
+    if typing.get_origin(kind) is tuple:
+        return "whole numbers"
+    low, high = description.minimum, description.maximum
+    below = (
+        "" if high is None else f"{'below' if description.below_maximum else 'at most'} {high:g}"
+    )
+    above = "" if low is None else f"{'above' if description.above_minimum else 'at least'} {low:g}"
+    return ", ".join(filter(None, ["whole number" if kind is int else "number", above, below]))
+
+
+def choices_of(annotation: Any, description: Option) -> tuple[str, ...]:
+    """Return the choices of an option, if it has a list of them."""
+    kind, _ = split_optional(annotation)
+    literal = typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
+    return description.choices or literal

@@ -1,0 +1,173 @@
+"""Trainings as a report sees them: rows, times, labels, and the command that trains again."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from narl.errors import InputError
+from narl.options import as_text
+from narl.report.training_curves import Rows
+from narl.storage import PART, PROGRESS, Run, UnfinishedRun, rows_from_bytes
+
+if TYPE_CHECKING:
+    from narl.deep.config import Config
+
+COLUMNS = ("epoch", "step", "eval_return")
+"""Columns that every intact row of a training's metrics log has."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingSummary:
+    """The facts about one training that a report shows."""
+
+    id: str
+    """The id of the run, or the name of its folder if the run is unfinished."""
+    config: Config
+    rows: Rows
+    seconds: Mapping[str, float] | None = None
+    """Seconds by activity, and in total; None: the training is unfinished."""
+    num_replicas: int = 0
+    """Seeds that were trained together, those of other trainings included."""
+    environment: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the training has ended."""
+        return self.seconds is not None
+
+    @property
+    def command(self) -> str:
+        """The command that trains the same configuration again."""
+        return command_of(self.config)
+
+
+def summarise_training(run: Run | UnfinishedRun) -> TrainingSummary:
+    """Return the summary of a run of `narl train`, finished or not; refuse every other run."""
+    from narl.deep.make_config import config_from_record
+
+    name = run.path.name
+    if not run.config:
+        raise InputError(f"run: {name}: {run.problems[0]}; remove it (`narl runs remove {name}`)")
+    if run.config.get("experiment") != "train":
+        raise InputError(f"run: {name} is no training; `narl runs show {name}` shows it")
+    if "configs" in run.config:
+        raise InputError(
+            f"run: {name} is {len(run.config['configs'])} trainings together; each can be shown "
+            "when all are finished (the command that began them continues them)"
+        )
+    config = config_from_record(run.config)
+    if isinstance(run, UnfinishedRun):
+        rows = run.rows(COLUMNS)
+    else:
+        rows = rows_from_bytes(run.extra(PROGRESS))
+    if not rows:
+        raise InputError(f"run: {name} has no finished epoch yet; wait for its first")
+    if isinstance(run, UnfinishedRun):
+        return TrainingSummary(name, config, rows)
+    metrics = run.metrics
+    num_replicas = metrics.get("replicas", metrics.get("lanes", 0))  # "lanes" in older runs
+    return TrainingSummary(name, config, rows, metrics["seconds"], num_replicas, run.environment)
+
+
+def command_of(config: Config) -> str:
+    """Return the command that trains a configuration, with every option that is not a default."""
+    from narl.deep.make_config import make_config
+
+    usual = make_config(config.env, config.algo)
+    if config.initial_steps != usual.initial_steps:
+        # Updates begin after the initial steps, unless learn_after is given.
+        usual = dataclasses.replace(usual, learn_after=config.initial_steps)
+    words = ["narl train", config.env, f"--algo {config.algo}"]
+    options = _used_options(config)
+    last = {name: options.pop(name) for name in ("seeds", "until_solved")}
+    for name, value in (options | last).items():
+        if value == getattr(usual, name):
+            continue
+        option = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{'' if value else 'no-'}{option}")
+        else:
+            text = seeds_as_text(value) if name == "seeds" else as_text(value)
+            words.append(f"--{option} {text}")
+    return " ".join(words)
+
+
+def seeds_as_text(seeds: Sequence[int]) -> str:
+    """Return seeds as they are typed: 0:5 for 0, 1, 2, 3, 4."""
+    first, num_seeds = seeds[0], len(seeds)
+    if num_seeds > 1 and list(seeds) == list(range(first, first + num_seeds)):
+        return f"{first}:{first + num_seeds}"
+    return as_text(tuple(seeds))
+
+
+def label_trainings(trainings: Sequence[TrainingSummary]) -> list[str]:
+    """Return labels that tell trainings of one environment apart.
+
+    A label is the algorithm with the options that differ among the trainings of this algorithm.
+    Where this is not enough, the steps, the seeds, the end of the id or a number follow.
+    """
+    used = [_distinguishing_options(training.config) for training in trainings]
+    labels = []
+    for options in used:
+        same_algo = [other for other in used if other["algo"] == options["algo"]]
+        differing = [
+            f"{name.replace('_', ' ')} {_value_in_words(name, value)}"
+            for name, value in options.items()
+            if any(other[name] != value for other in same_algo)
+        ]
+        labels.append(", ".join([options["algo"].upper(), *differing]))
+    for marks in (
+        [f", {training.config.steps} steps" for training in trainings],
+        [f", seeds {seeds_as_text(training.config.seeds)}" for training in trainings],
+        [f" ({_end_of_id(training)})" for training in trainings],
+        [f" #{number}" for number in range(1, len(trainings) + 1)],
+    ):
+        labels = _add_marks(labels, marks)
+    return labels
+
+
+def _used_options(config: Config) -> dict[str, Any]:
+    """Return the options that the algorithm uses, by name."""
+    from narl.deep.config import users_of
+
+    fields = [field.name for field in dataclasses.fields(config)]
+    users = {name: users_of(name) for name in fields}
+    return {
+        name: getattr(config, name)
+        for name in fields
+        if not users[name] or config.algo in users[name]
+    }
+
+
+def _distinguishing_options(config: Config) -> dict[str, Any]:
+    """Return the options for labels, with the numbers of members that defaults stand for."""
+    options = _used_options(config)
+    for name in ("steps", "seeds", "until_solved"):
+        del options[name]
+    numbers = {"members": config.num_members, "elites": config.num_elites}
+    return options | {name: number for name, number in numbers.items() if name in options}
+
+
+def _value_in_words(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if value is None and name not in ("radius", "solved_return"):
+        return "default"
+    return as_text(value)
+
+
+def _end_of_id(training: TrainingSummary) -> str:
+    """Return the digits at the end of the id."""
+    digits = training.id.removesuffix(PART)[-10:]
+    return digits if training.is_finished else f"{digits}, unfinished"
+
+
+def _add_marks(labels: Sequence[str], marks: Sequence[str]) -> list[str]:
+    """Return the labels, with its mark each where equal labels have different marks."""
+    pairs = list(zip(labels, marks, strict=True))
+    return [
+        label + mark if len({other for same, other in pairs if same == label}) > 1 else label
+        for label, mark in pairs
+    ]

@@ -1,0 +1,47 @@
+"""Made-up trainings: configurations, rows of metrics logs, and summaries."""
+
+from typing import Any
+
+from narl.deep.config import Config
+from narl.deep.make_config import make_config
+from narl.report.training_summary import TrainingSummary
+
+POLE, TOY = "InvertedPendulum-v5", "toy_worlds:Toy-v0"
+SECONDS = {"env": 1.04, "model": 2.0, "rollout": 3.0, "sac": 4.0, "eval": 5.0, "checkpoint": 6.0}
+ALL_SECONDS = {"compile": 7.0, **SECONDS, "total": 30.0}
+
+
+def training(algo: str = "sac", env: str = POLE, **given: Any) -> Config:
+    """Return a configuration, by default of SAC with one seed."""
+    return make_config(env, algo, **given)
+
+
+def metrics_rows(config: Config, *returns: list[float | None], **last: Any) -> list[dict[str, Any]]:
+    """Return one epoch for each list of returns; there is a model from the second epoch on.
+
+    Without returns there are three epochs; ``last`` changes the last one.
+    """
+    num_seeds, rows = len(config.seeds), []
+    returns = returns or tuple([10.0 * epoch] * num_seeds for epoch in (1, 2, 3))
+    for epoch, values in enumerate(returns, start=1):
+        row = {"epoch": epoch, "step": 250 * epoch, "eval_return": values, "seconds": SECONDS}
+        row["solved_step"] = [None] * num_seeds
+        if config.uses_model and epoch > 1:
+            row |= {
+                "model_return": [x if x is None else x + 10 for x in values],
+                "holdout_error": [[0.1, 0.3, 0.2]] * num_seeds,
+                "selected": [[0.5, 0.2, 0.3]] * num_seeds,
+                "distance": [[5.0, 2.0, 3.0]] * num_seeds,
+                "fallback": [0.25] * num_seeds,
+            }
+        rows.append(row)
+    rows[-1] |= last
+    return rows
+
+
+def summary(
+    config: Config, *returns: list[float | None], id_: str = "", **fields: Any
+) -> TrainingSummary:
+    """Return the summary of a finished training, unless ``seconds`` are None."""
+    rows = metrics_rows(config, *returns)
+    return TrainingSummary(id_ or config.run_id, config, rows, **{"seconds": ALL_SECONDS} | fields)

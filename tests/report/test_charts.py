@@ -1,0 +1,148 @@
+"""Charts and series: points, gaps, ticks, colours, numbers, and the words for a chart."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from fake_outcomes import growing, line_chart, outcomes
+
+from narl.report.charts import describe, drawing, symlog_ticks
+from narl.report.document import Series
+from narl.report.number_format import format_column, format_number
+from narl.report.palette import choose_looks
+from narl.report.series import lines_of, mean_band, median_band, thin_evenly, thin_on_axis
+
+
+@pytest.mark.parametrize("axis", ["linear", "log", "symlog"])
+@pytest.mark.parametrize("num", [2, 200, 201, 54321])
+def test_thinning_on_an_axis_keeps_order_and_both_ends(axis: str, num: int) -> None:
+    kept = thin_on_axis(np.arange(1, num + 1, dtype=float), 200, axis)
+    assert (kept[0], kept[-1]) == (0, num - 1)
+    assert len(kept) <= 200
+    assert np.all(np.diff(kept) > 0)
+    assert num > 200 or len(kept) == num
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("length", [1, 200, 201, 20000])
+def test_thinning_of_curves_keeps_order_and_both_ends(length: int, log: bool) -> None:
+    kept = thin_evenly(length, log=log)
+    assert (kept[0], kept[-1]) == (0, length - 1)
+    assert len(kept) <= 200
+    assert np.all(np.diff(kept) > 0)
+
+
+def test_thinning_is_even_on_the_axis_that_is_drawn() -> None:
+    x = np.arange(1, 100_001, dtype=float)
+    even = np.diff(x[thin_on_axis(x, 200, "linear")])
+    assert even.max() / even.min() < 1.01
+    late = np.diff(np.log(x[thin_on_axis(x, 200, "log")]))[-100:]
+    assert late.max() / late.min() < 1.1
+    assert np.sum(x[thin_on_axis(x, 200, "log")] < 1000) > 80
+    assert np.sum(x[thin_on_axis(x, 200, "linear")] < 1000) <= 3
+
+
+def test_bands_are_quartiles_or_standard_deviations_by_hand() -> None:
+    median = median_band("x", np.array([[0.0, 4.0], [2.0, 8.0], [4.0, 12.0]]))
+    assert median == Series("x", [1, 2], [2.0, 8.0], [1.0, 6.0], [3.0, 10.0])
+    mean = mean_band("x", [1.0, 2.0], np.array([[1.0, 2.0], [3.0, 10.0]]))
+    assert mean == Series("x", [1.0, 2.0], [2.0, 6.0], [1.0, 2.0], [3.0, 10.0])
+    assert mean_band("x", [1.0], np.array([[2.0]])) == Series("x", [1.0], [2.0])
+
+
+def test_last_point_on_the_page_is_exact() -> None:
+    series = growing("a", 1234.5678)
+    chart = line_chart(series)
+    (columns,) = drawing(chart, choose_looks([chart]))["series"]
+    assert len(columns["x"]) == len(columns["y"]) == len(columns["low"]) == 200
+    assert (columns["x"][0], columns["x"][-1], columns["y"][-1]) == (1, 1000, 1234.5678)
+    assert (columns["low"][-1], columns["high"][-1]) == (series.low[-1], series.high[-1])
+
+
+def test_missing_values_are_gaps_and_lone_points_are_marked() -> None:
+    x = [float(i) for i in range(60)]
+    y = [None if i in (9, 11, 30) else 1.0 + i for i in range(60)]
+    chart = line_chart(Series("a", x, y), Series("b", [1.0, 2.0], [float("inf"), 5.0]))
+    first, second = drawing(chart, choose_looks([chart]))["series"]
+    assert [i for i, value in enumerate(first["y"]) if value is None] == [9, 11, 30]
+    assert first["dots"] == [10]
+    assert "low" not in first
+    assert (second["y"], second["dots"]) == ([None, 5], [1])
+
+
+def test_points_are_sorted_by_x() -> None:
+    series = Series("a", [3.0, 1.0, 2.0], [30.0, 10.0, None], [0, 0, 0], [9, 9, 9])
+    (line,) = lines_of(line_chart(series))
+    assert line.x.tolist() == [1, 2, 3]
+    np.testing.assert_array_equal(line.y, [10, np.nan, 30])
+
+
+def test_logarithmic_axis_drops_points_at_or_below_zero() -> None:
+    series = Series("a", [0.0, 1.0, 2.0, 3.0], [5.0, 0.0, 4.0, 8.0], [0, 0, 0.0, 2.0], [9, 9, 9, 9])
+    (line,) = lines_of(line_chart(series, x_axis="log", y_axis="log", reference=0.0))
+    assert line.x.tolist() == [1, 2, 3]
+    np.testing.assert_array_equal(line.y, [np.nan, 4, 8])
+    np.testing.assert_array_equal(line.low, [2, 2, 2])  # the smallest that can be drawn
+
+
+def test_words_for_a_chart_give_the_last_values() -> None:
+    chart = line_chart(
+        Series("a", [1.0, 2.0, 3.0], [4.0, 5000.0, None], [3, 4000, None], [5, 6000.5, None]),
+        Series("b", [1.0, 2.0], [-1.0, -2.5]),
+        reference=3.3973,
+        reference_label="V*",
+    )
+    assert describe(chart) == (
+        "Line chart: Title. y against x. Last values: a 5,000 (4,000 to 6,000) at 2; b −2.5 at 2. "
+        "Horizontal line: V*, 3.397."
+    )
+
+
+def test_symlog_ticks_are_zero_and_powers_of_ten() -> None:
+    assert symlog_ticks(np.array([-20.0, np.nan, 150.0])) == [-10, -1, 0, 1, 10, 100]
+    assert symlog_ticks(np.array([-3e8, 2000.0])) == [-1e6, -1e3, 0, 1e3]
+    assert symlog_ticks(np.array([3.3, 3.9])) == symlog_ticks(np.array([-1.0, 1.0])) == []
+
+
+@pytest.mark.parametrize(
+    ("x", "ticks"),
+    [([1.0, 2.0, 3.0], {"[1, 2, 3]"}), ([1.0, 2.5, 3.0], set()), ([0.0, 1000.0, 2000.0], set())],
+)
+def test_axis_of_few_whole_numbers_has_exactly_these_ticks(x: list[float], ticks: set) -> None:
+    chart = line_chart(Series("a", x, [1.0] * len(x)))
+    specification = json.dumps(drawing(chart, choose_looks([chart]))["spec"])
+    assert set(re.findall(r'"values": (\[[^]]*\])', specification)) == ticks
+
+
+def test_looks_of_labels_differ_within_every_chart() -> None:
+    charts = [chart for outcome in outcomes() for chart in outcome.charts]
+    looks = choose_looks(charts)
+    for chart in charts:
+        own = [looks[series.label] for series in chart.series]
+        assert len(set(own)) == len(own)
+    many = choose_looks([line_chart(*(Series(str(i), [1.0], [1.0]) for i in range(30)))])
+    assert len(set(many.values())) == 30
+    assert [many[str(i)].colour for i in range(8)] == list(range(8))
+    assert [many[str(i)].dash for i in (0, 7, 8, 15, 16, 29)] == [0, 0, 1, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"), (0.0, "0"), (-0.0, "0"), (12345, "12,345"), (12345.678, "12,346"),
+        (3.3973, "3.397"), (-8.1, "−8.1"), (0.00123456, "0.001235"), (1.2e-5, "1.2e−5"),
+        (-2.5e9, "−2.5e9"), (None, "–"), (float("nan"), "–"), (float("inf"), "–"),
+        (999.99, "1,000"), (np.int64(10128), "10,128"),
+    ],
+)  # fmt: skip
+def test_numbers_have_four_digits(value: float | None, text: str) -> None:
+    assert format_number(value) == text
+
+
+def test_columns_of_numbers_have_equal_decimals_unless_far_apart() -> None:
+    assert format_column([27.035, 1630.2, None]) == ["27.04", "1,630.20", "–"]
+    assert format_column([1, 20, 3000]) == ["1", "20", "3,000"]
+    assert format_column([1.0, 0.1, 0.002]) == ["1.000", "0.100", "0.002"]
+    assert format_column([-39158.32, -7.557]) == ["−39,158", "−7.557"]
+    assert format_column([1e-7, 5.25]) == ["1e−7", "5.25"]

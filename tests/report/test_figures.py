@@ -1,0 +1,143 @@
+"""Figures and files of a report: what is drawn, what is written, and what is refused."""
+
+import re
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+from fake_outcomes import fig1a, fig1b, fig1c, line_chart, small_section
+
+from narl.errors import InputError
+from narl.report import draw_figure, write_report
+from narl.report.document import Claim, Series, Table
+from narl.report.figures import figure_bytes
+from narl.report.page import compose_page
+
+
+def test_figure_has_the_lines_axes_and_names_of_its_chart() -> None:
+    before = dict(matplotlib.rcParams)
+    (chart,) = fig1b().charts
+    figure = draw_figure(chart)
+    (axes,) = figure.axes
+    assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "log")
+    assert (axes.get_title("left"), axes.get_xlabel()) == (chart.title, chart.x_label)
+    (legend,) = figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == [*(series.label for series in chart.series), "V* = 3.3973"]
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), chart.series[0].y)
+    assert len(axes.collections) == 4
+    assert dict(matplotlib.rcParams) == before
+
+
+@pytest.mark.parametrize("chart", [fig1a().charts[0], fig1c().charts[0]], ids=lambda c: c.id)
+def test_legend_covers_nothing(chart) -> None:
+    figure = draw_figure(chart)
+    figure.draw_without_rendering()
+    (axes,), (legend,) = figure.axes, figure.legends
+    box = legend.get_window_extent()
+    assert box.y1 < axes.get_tightbbox().y0
+    assert 0 < box.x0 < box.x1 < figure.bbox.x1
+
+
+def test_figure_shows_gaps_and_marks_lone_points() -> None:
+    figure = draw_figure(line_chart(Series("a", [1.0, 2.0, 3.0], [1.0, None, 3.0])))
+    line, dots = figure.axes[0].lines
+    np.testing.assert_array_equal(line.get_ydata(), [1, np.nan, 3])
+    assert (dots.get_marker(), dots.get_xdata().tolist()) == ("o", [1, 3])
+
+
+def test_symlog_axis_ends_near_the_data() -> None:
+    figure = draw_figure(line_chart(Series("a", [1.0, 2.0], [-1e9, 10.0]), y_axis="symlog"))
+    low, high = figure.axes[0].get_ylim()
+    assert -1e10 < low < -1e9
+    assert 10 < high < 200
+
+
+def test_figure_without_data_says_so() -> None:
+    figure = draw_figure(line_chart(Series("a", [1.0], [None]), y_axis="log", reference=2.0))
+    assert [text.get_text() for text in figure.axes[0].texts] == ["no data"]
+
+
+@pytest.mark.parametrize("axis", ["linear", "log", "symlog"])
+@pytest.mark.parametrize("values", [[1.0, 1.0], [3.3, 3.9], [2.0, 7.0], [0.1, 9e4], [1e-3, 0.1]])
+def test_every_axis_has_ticks_with_plain_numbers(axis: str, values: list[float]) -> None:
+    chart = line_chart(Series("$x_1$ {", [1.0, 2.0], values), y_axis=axis, title="5 $ and $ 6")
+    figure = draw_figure(chart)
+    figure.draw_without_rendering()
+    low, high = sorted(figure.axes[0].get_ylim())
+    ticks = [t for t in figure.axes[0].yaxis.get_ticklabels() if low <= t.get_position()[1] <= high]
+    labels = [tick.get_text() for tick in ticks]
+    assert labels
+    assert all(re.fullmatch(r"−?[\d,.]+(e−?\d+)?", label) for label in labels)
+    assert figure.axes[0].get_title("left") == "5 $ and $ 6"
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf"])
+def test_figures_are_the_same_bytes_without_a_date(kind: str) -> None:
+    first, second = (figure_bytes(draw_figure(fig1c().charts[0]), kind) for _ in range(2))
+    assert first == second
+    assert b"Date" not in first
+    assert b"atplotlib" not in first
+
+
+def test_report_is_one_page_and_two_files_per_chart(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "page.html"
+    written = write_report([fig1c(), small_section()], out)
+    names = ["fig1c-paper-solved", "fig1c-paper-stochastic", "exp-smoke-regret"]
+    folder = tmp_path / "new" / "page-figures"
+    files = [folder / f"{name}.{kind}" for name in names for kind in ("png", "pdf")]
+    assert written == [out, *files]
+    assert sorted(out.parent.rglob("*")) == sorted([*written, folder])
+    page = compose_page([fig1c().section(), small_section()])
+    assert out.read_text(encoding="utf-8") == page
+    assert files[0].read_bytes().startswith(b"\x89PNG")
+    assert files[1].read_bytes().startswith(b"%PDF")
+    own_folder = write_report([small_section()], out, figures=tmp_path / "f")
+    assert {path.parent for path in own_folder[1:]} == {tmp_path / "f"}
+
+
+CHART, CLAIM = small_section().charts[0], Claim("x", "s", "w", "holds", "n")
+MIXED_LENGTHS = Series("a", [1.0, 2.0], [1.0])
+LONG_BAND = Series("a", [1.0], [1.0], [1.0, 2.0, 3.0], [1.0])
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ([], "no results found"),
+        ([small_section()] * 2, "two results are of experiment exp-smoke"),
+        ([small_section(charts=[CHART] * 2)], "two charts are named exp-smoke-regret"),
+        ([small_section(claims=[CLAIM] * 2)], "experiment exp-smoke has two claims x"),
+        (
+            [small_section(charts=[line_chart(MIXED_LENGTHS)])],
+            "chart c, series 'a': y has 1 values",
+        ),
+        ([small_section(charts=[line_chart(LONG_BAND)])], "low has 3 values; it must have 1"),
+        (
+            [small_section(charts=[line_chart(*[Series("a", [1.0], [1.0])] * 2)])],
+            "two series are labelled 'a'",
+        ),
+        (
+            [small_section(tables=[Table("t", "T", ["A", "B"], [["a", 1], ["b"]])])],
+            "table t, row 2: 1 cells; it must have 2",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_wrong_contents_are_refused_in_one_line(
+    sections: list, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=re.escape(message)) as caught:
+        write_report(sections, tmp_path / "r.html")
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_places_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a folder"):
+        write_report([small_section()], tmp_path)
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    with pytest.raises(InputError, match="cannot be written"):
+        write_report([small_section()], tmp_path / "file" / "r.html")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

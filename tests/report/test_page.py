@@ -1,0 +1,228 @@
+"""The page of a report: contents, safety, accessibility, and nothing from outside."""
+
+import base64
+import dataclasses
+import hashlib
+import itertools
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake_outcomes import fig1c, line_chart, outcomes, small_section
+from html_reader import HtmlReader
+
+from narl.report.document import Chart, Claim, Introduction, Section, Series, Table, load_outcome
+from narl.report.page import chart_anchor, compose_page
+from narl.report.palette import COLOURS
+
+HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>'\"&amp;<!--"
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+
+
+@pytest.fixture(scope="module")
+def reader(page: str) -> HtmlReader:
+    return HtmlReader(page)
+
+
+def read_page(*sections: Section) -> HtmlReader:
+    return HtmlReader(compose_page(sections))
+
+
+def test_page_loads_nothing_from_outside(page: str, reader: HtmlReader) -> None:
+    loading = {"src", "srcset", "data", "action", "poster", "background", "ping", "xlink:href"}
+    for tag, attributes, _ in reader.elements:
+        assert tag not in {"link", "img", "iframe", "object", "embed", "base", "form"}
+        assert loading.isdisjoint(attributes)
+        assert (attributes.get("href") or "#").startswith("#")
+        assert "//" not in (attributes.get("style") or "")
+    (style,) = reader.texts("style")
+    assert "url(" not in style
+    assert "@import" not in style
+    without_library = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
+    assert not re.search(r"https?:|//\w", without_library)
+
+
+def test_policy_allows_the_two_scripts_and_no_request(reader: HtmlReader) -> None:
+    (policy,) = reader.find("meta", **{"http-equiv": "Content-Security-Policy"})
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.attributes["content"].split(";"))
+    scripts = [script.text for script in reader.find("script") if "type" not in script.attributes]
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()) for text in scripts]
+    assert len(scripts) == 2
+    assert rules.pop("script-src").split() == [f"'sha256-{digest.decode()}'" for digest in digests]
+    assert rules == {
+        "default-src": "'none'",
+        "style-src": "'unsafe-inline'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+
+
+def test_page_holds_everything_in_the_outcomes(reader: HtmlReader) -> None:
+    (text,) = reader.texts("body")
+    figures = [figure.attributes["id"] for figure in reader.find("figure", "chart")]
+    expected = []
+    for section in (outcome.section() for outcome in outcomes()):
+        (introduction,) = section.introduction
+        parts = [section.title, introduction.command, *section.runs]
+        parts += [item.title for item in (*section.charts, *section.tables)]
+        parts += [str(row[0]) for table in section.tables for row in table.rows]
+        parts += [x for c in section.claims for x in (c.statement, c.where, c.numbers)]
+        assert [part for part in parts if part.replace("`", "") not in text] == []
+        expected += [f"chart-{chart_anchor(section, chart)}" for chart in section.charts]
+    assert figures == expected
+    badges = reader.texts("span", "badge")
+    counts = {"✓holds": 3, "✗fails": 1, "?undecided": 1}
+    assert {words: badges.count(words) / 2 for words in counts} == counts  # in two places each
+    assert reader.texts("p", "empty") == ["There is no data for this chart."]
+
+
+def test_links_lead_to_ids_that_are_unique(reader: HtmlReader) -> None:
+    assert len(reader.ids()) == len(set(reader.ids()))
+    assert reader.links()
+    assert set(reader.links()) <= set(reader.ids())
+
+
+def test_header_says_what_was_run_with_which_versions(reader: HtmlReader) -> None:
+    (text,) = reader.texts("header")
+    assert "4 experiments, 7 charts, 5 claims" in text
+    assert "narl reproduce ablation --scale small" in text
+    assert "jax0.10.2" in text
+    assert "devicecpu / NVIDIA H200" in text
+    assert "2026-01-02" not in text  # the time of a single run
+
+
+@pytest.mark.parametrize(
+    ("where", "count"),
+    [
+        (["§5", "Fig. 1(a); the 40 % are ours"], "2 claims of the paper put to the test"),
+        (["ours", "§5", "ours; for §5"], "1 claim of the paper and 2 of ours put"),
+        (["ours"], "0 claims of the paper and 1 of ours put"),
+    ],
+)
+def test_header_counts_claims_of_the_paper_and_ours(where: list[str], count: str) -> None:
+    claims = [Claim(f"c{i}", "It is so.", place, "holds", "1") for i, place in enumerate(where)]
+    (text,) = read_page(small_section(claims=claims)).texts("header")
+    assert count in text
+
+
+def test_only_the_choice_of_the_default_is_our_claim_in_the_results() -> None:
+    ours = {
+        claim.id
+        for path in RESULTS.glob("*.json")
+        for claim in load_outcome(path).claims
+        if claim.is_ours
+    }
+    assert ours == {"ablation-default"}
+
+
+def test_page_can_be_read_without_seeing_it(reader: HtmlReader) -> None:
+    levels = [int(tag[1]) for tag, _, _ in reader.elements if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+    assert all(head.attributes.get("scope") in ("col", "row") for head in reader.find("th"))
+    plots = [plot.attributes for plot in reader.find("div", "plot")]
+    assert len(plots) == 6  # the seventh chart has no data
+    assert all(plot["role"] == "img" and "Last values" in plot["aria-label"] for plot in plots)
+
+
+def test_hostile_text_stays_text() -> None:
+    series = Series(HOSTILE, [1.0, 2.0], [1.0, 2.0])
+    chart = Chart(
+        "c", HOSTILE, HOSTILE, HOSTILE, [series],
+        reference=1.0, reference_label=HOSTILE, caption=HOSTILE,
+    )  # fmt: skip
+    table = Table("t", HOSTILE, [HOSTILE, "b"], [[HOSTILE, 1.0]], HOSTILE)
+    claim = Claim("x", HOSTILE, HOSTILE, "holds", HOSTILE)
+    environment = {HOSTILE: HOSTILE, "nested": {"a": [HOSTILE]}}
+    hostile = Section(
+        "exp", HOSTILE, [Introduction(HOSTILE, HOSTILE)], [chart], [table], [claim],
+        [HOSTILE], [HOSTILE], environment, HOSTILE,
+    )  # fmt: skip
+    harmless = small_section(
+        tables=[dataclasses.replace(table, rows=[["a", 1.0]], caption="b")], claims=[claim],
+        notes=["n"], runs=["r"], environment=environment,
+    )  # fmt: skip
+    reader = read_page(hostile)
+    tags = {element.tag for element in reader.elements}
+    assert tags <= {element.tag for element in read_page(harmless).elements} | {"figcaption"}
+    assert len(reader.find("script")) == 3
+    (text,) = reader.texts("main")
+    assert text.count(HOSTILE) >= 15
+    (data,) = reader.find("script", type="application/json")
+    assert json.loads(data.text)["series"][0]["label"] == HOSTILE
+
+
+def test_introduction_has_paragraphs_code_and_its_commands() -> None:
+    introduction = [Introduction("One `a < b`.\n\nTwo.", "first"), Introduction("Three.", "second")]
+    reader = read_page(small_section(introduction=introduction, charts=[]))
+    paragraphs = reader.texts("p")
+    start = paragraphs.index("One a < b.")
+    assert paragraphs[start : start + 5] == ["One a < b.", "Two.", "first", "Three.", "second"]
+    assert "a < b" in reader.texts("code")
+
+
+def test_sections_show_their_own_environment_where_it_differs() -> None:
+    first = small_section(environment={"jax": "1", "device": "cpu"})
+    second = dataclasses.replace(first, id="other", environment={"jax": "1", "device": "gpu"})
+    facts = read_page(first, second).texts("dl", "facts")
+    assert facts == ["jax1devicecpu / gpu", "devicecpu", "devicegpu"]
+
+
+def contrast(first: str, second: str) -> float:
+    """Return the contrast of two colours by WCAG 2."""
+
+    def luminance(shade: str) -> float:
+        parts = np.array([int(shade[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+        return float(linear @ [0.2126, 0.7152, 0.0722])
+
+    dim, bright = sorted([luminance(first), luminance(second)])
+    return (bright + 0.05) / (dim + 0.05)
+
+
+def test_text_and_lines_have_enough_contrast(reader: HtmlReader) -> None:
+    (style,) = reader.texts("style")
+    light, dark = re.findall(r":root \{[^{}]*--ground[^{}]*\}", style)
+    for rules in (light, dark):
+        shade = dict(re.findall(r"--([\w-]+): (#\w{6});", rules))
+        for name in ("text", "muted", "link"):
+            assert contrast(shade[name], shade["ground"]) >= 4.5
+        for name in ("holds", "fails", "undecided"):
+            assert contrast(shade[name], shade[f"{name}-ground"]) >= 4.5
+        lines = [colour[rules is dark] for colour in COLOURS]
+        assert min(contrast(colour, shade["ground"]) for colour in lines) >= 2.2
+
+
+def test_page_is_small_and_the_same_every_time(page: str, reader: HtmlReader) -> None:
+    assert compose_page([outcome.section() for outcome in outcomes()]) == page
+    assert len(page.encode()) < 2_000_000
+    large = [text for text in reader.texts("script") if len(text) > 100_000]
+    assert len(large) == 1  # the library is there once, not once per chart
+
+
+def test_captions_name_points_and_series_that_are_not_drawn() -> None:
+    series = Series("a", [0.0, 1.0, 2.0], [5.0, 0.0, 4.0])
+    chart = line_chart(series, x_axis="log", y_axis="log", reference=0.0)
+    page = compose_page([small_section(charts=[chart])])
+    assert "2 points at or below zero not on the logarithmic axis." in page
+    assert "Horizontal line" not in page
+    page = compose_page([fig1c().section()])
+    assert "Without data: greedy." in page
+    assert 'data-series="greedy"' not in page
+
+
+def test_tables_sort_by_numbers_and_by_leading_numbers_of_texts() -> None:
+    rows = [
+        ["b", 1.5, "12 [9, 15]"],
+        ["a", None, "-3.5e2 … -1"],
+        ["c", -2.0, ""],
+        ["d", 0.25, "v1.2"],
+    ]
+    reader = read_page(small_section(tables=[Table("t", "T", ["A", "B", "C"], rows)]))
+    keys = [cell.attributes["data-sort"] for cell in reader.find("td", "num")]
+    assert keys == ["1.5", "", "-2.0", "0.25"]
+    texts = [(cell.attributes["data-sort"], cell.text) for cell in reader.find("td", "whole")]
+    assert texts == [("12", "12 [9, 15]"), ("-3.5e2", "−3.5e2 … −1"), ("", "–"), ("v1.2", "v1.2")]

@@ -1,0 +1,263 @@
+"""The report in a browser: charts drawn, interaction, and nothing loaded from outside."""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from fake_outcomes import line_chart, outcomes, small_section
+from test_page import HOSTILE
+
+from narl.report.document import Introduction, Section, Series, Table
+from narl.report.number_format import format_number
+from narl.report.page import chart_anchor, compose_page
+from narl.report.palette import choose_looks
+from narl.report.series import lines_of
+
+playwright = pytest.importorskip("playwright.sync_api")
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+PROGRAM = next((path for name in NAMES if (path := shutil.which(name))), None)
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars")
+REGRET = "#chart-fig1a-paper-regret"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(PROGRAM is None, reason=f"none of {', '.join(NAMES)} is installed"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["playwright.Browser"]:
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=PROGRAM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Tab:
+    """A tab with a report, and every problem and request since it was opened."""
+
+    def __init__(self, browser: "playwright.Browser", file: Path, content: str) -> None:
+        file.write_text(content, encoding="utf-8")
+        self.address = file.as_uri()
+        self.page = browser.new_page(viewport={"width": 1280, "height": 900})
+        self.problems: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on(
+            "console",
+            lambda message: (
+                self.problems.append(message.text) if message.type in ("error", "warning") else None
+            ),
+        )
+        self.open()
+
+    def open(self) -> None:
+        """Open the report anew and wait until every chart is drawn."""
+        self.page.goto(self.address)
+        self.page.wait_for_selector("html[data-ready=drawn]", state="attached")
+
+    def ticks(self, chart: str, axis: str) -> list[str]:
+        """Return the visible labels of an axis, from low to high."""
+        labels = self.page.locator(f"{chart} .role-axis-label").nth(int(axis == "y"))
+        shown = labels.locator("text:not([opacity='0'])").all_text_contents()
+        numbers = {text: float(text.replace(",", "").replace("−", "-")) for text in shown if text}
+        return sorted(numbers, key=lambda text: numbers[text])
+
+    def wait_for_count(self, selector: str, count: int) -> None:
+        playwright.expect(self.page.locator(selector)).to_have_count(count)
+
+    def wait_until(self, is_true: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 20
+        while not is_true():
+            assert time.monotonic() < deadline, "the page never came to this state"
+            self.page.wait_for_timeout(50)
+
+
+@pytest.fixture
+def tab(browser: "playwright.Browser", page: str, tmp_path: Path) -> Iterator[Tab]:
+    """A tab with the report of the made-up outcomes; its problems must be expected."""
+    tab = Tab(browser, tmp_path / "report.html", page)
+    yield tab
+    tab.page.close()
+    assert tab.problems == []
+
+
+@pytest.fixture
+def open_sections(browser: "playwright.Browser", tmp_path: Path):
+    """Open a report of these sections."""
+    tabs = []
+
+    def open_(*sections: Section) -> Tab:
+        tabs.append(Tab(browser, tmp_path / "own.html", compose_page(sections)))
+        return tabs[-1]
+
+    yield open_
+    for tab in tabs:
+        tab.page.close()
+        assert tab.problems == []
+
+
+def test_every_chart_is_drawn_and_nothing_is_loaded(tab: Tab) -> None:
+    sections = [outcome.section() for outcome in outcomes()]
+    looks = choose_looks(chart for section in sections for chart in section.charts)
+    for section in sections:
+        for chart in section.charts:
+            lines = lines_of(chart)
+            plot = tab.page.locator(f"#chart-{chart_anchor(section, chart)} .plot svg")
+            assert plot.count() == bool(lines)
+            strokes = plot.locator(".mark-line path").evaluate_all(
+                "paths => paths.filter(path => path.getAttribute('d').length > 5)"
+                ".map(path => path.getAttribute('stroke'))"
+            )
+            expected = [f"var(--series-{looks[line.label].colour})" for line in lines]
+            assert sorted(strokes) == sorted(expected)
+            grid = plot.locator(".role-axis-grid line:not([opacity='0'])").count()
+            assert (grid >= 2) == bool(lines)
+            bands = sum(line.has_band for line in lines)
+            assert plot.locator(".mark-area path[d*='Z']").count() == bands
+            dots = sum(int(line.dots.sum()) for line in lines)
+            assert plot.locator(".mark-symbol path").count() == dots
+    assert tab.requests == [tab.address]
+    assert tab.page.evaluate("performance.getEntriesByType('resource').length") == 0
+
+
+def test_policy_blocks_requests_images_and_scripts(tab: Tab) -> None:
+    tab.page.evaluate("fetch('http://localhost:9/x').catch(() => 0)")
+    tab.page.evaluate(
+        "new Promise(done => { const i = new Image(); i.onerror = done; i.src = 'data:,x'; })"
+    )
+    tab.page.evaluate(
+        "document.head.append(Object.assign(document.createElement('script'), "
+        "{textContent: 'window.hacked = 1'}))"
+    )
+    for kind in ("connect-src", "img-src", "script-src"):
+        tab.wait_until(lambda kind=kind: kind in " ".join(tab.problems))
+    assert tab.page.evaluate("window.hacked") is None
+    tab.problems.clear()
+
+
+def test_legend_hides_lines_and_the_axis_fits_the_rest(tab: Tab) -> None:
+    strokes, pressed = f"{REGRET} .mark-line path", f"{REGRET} [aria-pressed=true]"
+
+    def button(name: str) -> "playwright.Locator":
+        return tab.page.locator(f"{REGRET} [data-series='{name}']")
+
+    assert tab.ticks(REGRET, "y")[-1] == "4,000"
+    button("UCRL2").click()
+    button("UCRL2 (TabulaRL)").click()
+    tab.wait_for_count(strokes, 4)
+    tab.wait_for_count(pressed, 4)
+    tab.wait_until(lambda: tab.ticks(REGRET, "y")[-1] == "250")
+    button("UCRL2").click()
+    tab.wait_for_count(strokes, 5)
+    button("PSRL").dblclick()  # alone
+    tab.wait_for_count(strokes, 1)
+    button("PSRL").dblclick()  # all again
+    tab.wait_for_count(strokes, 6)
+    tab.wait_for_count(pressed, 6)
+    tab.wait_until(lambda: tab.ticks(REGRET, "y")[-1] == "4,000")
+
+
+def test_pointer_and_arrow_keys_show_values_and_quartiles(tab: Tab) -> None:
+    plot, tip = tab.page.locator(f"{REGRET} .plot"), tab.page.locator("#tip")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    tab.page.mouse.move(box["x"] + box["width"] - 9, box["y"] + box["height"] / 2)
+    tab.wait_for_count(f"{REGRET} .mark-symbol path", 6)
+    assert tip.locator("p").text_content() == "episode 1,000"
+    rows = [row.locator("th, td").all_inner_texts() for row in tip.locator("tr").all()]
+    regret = sorted(outcomes()[0].charts[0].series, key=lambda series: -series.y[-1])
+    assert rows == [
+        [
+            series.label,
+            format_number(series.y[-1]),
+            f"{format_number(series.low[-1])} to {format_number(series.high[-1])}",
+        ]
+        for series in regret
+    ]
+    place = tip.bounding_box()
+    assert min(place["x"], place["y"]) >= 0
+    assert place["x"] + place["width"] <= 1280
+    assert place["y"] + place["height"] <= 900
+    tab.page.mouse.move(2, 2)
+    playwright.expect(tip).to_be_hidden()
+    plot.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowLeft"):
+        plot.press(key)
+    playwright.expect(tip.locator("p")).to_have_text("episode 1")
+
+
+def test_zooming_panning_and_reset(tab: Tab) -> None:
+    def shown() -> tuple[list[str], list[str]]:
+        return tab.ticks(REGRET, "x"), tab.ticks(REGRET, "y")
+
+    plot, whole = tab.page.locator(f"{REGRET} .plot"), shown()
+    tab.page.locator(f"{REGRET} [data-zoom=in]").click()
+    tab.wait_until(lambda: shown()[0] != whole[0] and shown()[1] != whole[1])
+    near = shown()
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    tab.page.mouse.move(x, y)
+    tab.page.mouse.down()
+    tab.page.mouse.move(x + 100, y)
+    tab.page.mouse.up()
+    tab.wait_until(lambda: shown()[0] != near[0])
+    tab.page.locator(f"{REGRET} [data-zoom=reset]").click()
+    tab.wait_until(lambda: shown() == whole)
+    tab.page.mouse.move(x, y)
+    tab.page.keyboard.down("Control")
+    tab.page.mouse.wheel(0, -300)
+    tab.page.keyboard.up("Control")
+    tab.wait_until(lambda: shown() != whole)
+    plot.dblclick()
+    tab.wait_until(lambda: shown() == whole)
+    top = tab.page.evaluate("scrollY")
+    tab.page.mouse.wheel(0, 200)  # without Ctrl the page scrolls
+    tab.wait_until(lambda: tab.page.evaluate("scrollY") > top + 100)
+    assert shown() == whole
+
+
+def test_click_on_a_column_sorts_with_missing_values_last(open_sections) -> None:
+    rows = [["b", 20.5, "12 [9]"], ["a", None, "−3 [1]"], ["c", -1000.0, "x"], ["d", 3.0, "2.5"]]
+    tab = open_sections(small_section(tables=[Table("t", "T", ["A", "B", "C"], rows)]))
+    table = tab.page.locator("#exp-smoke-table-t")
+    orders = []
+    for column in (1, 1, 2, 2, 3):
+        table.locator(f"thead th:nth-child({column}) button").click()
+        orders.append("".join(table.locator("tbody th").all_text_contents()))
+    assert orders == ["abcd", "dcba", "cdba", "bdca", "adbc"]
+    assert tab.page.locator("th[aria-sort=ascending]").all_inner_texts() == ["C"]
+
+
+def test_hostile_text_does_nothing(open_sections) -> None:
+    chart = line_chart(Series(HOSTILE, [1.0, 2.0], [1.0, 2.0]), title=HOSTILE, x_label=HOSTILE)
+    introduction = [Introduction(HOSTILE, HOSTILE)]
+    tab = open_sections(small_section(charts=[chart], introduction=introduction))
+    assert tab.page.locator(".role-axis-title").first.text_content() == HOSTILE
+    tab.page.locator(".plot").hover()
+    playwright.expect(tab.page.locator("#tip th")).to_have_text(HOSTILE)
+    assert tab.page.evaluate("window.hacked") is None
+    assert tab.requests == [tab.address]
+
+
+def test_page_fits_dark_screens_phones_and_print(tab: Tab) -> None:
+    colours = (
+        "[getComputedStyle(document.body).backgroundColor, "
+        f"getComputedStyle(document.querySelector('{REGRET} .mark-line path')).stroke]"
+    )
+    assert tab.page.evaluate(colours) == ["rgb(255, 255, 255)", "rgb(0, 114, 178)"]
+    tab.page.emulate_media(color_scheme="dark")
+    assert tab.page.evaluate(colours) == ["rgb(20, 23, 27)", "rgb(0, 130, 204)"]
+    tab.page.set_viewport_size({"width": 390, "height": 844})
+    tab.open()
+    assert tab.page.evaluate("document.documentElement.scrollWidth") == 390
+    plots = tab.page.locator(".plot svg")
+    widths = plots.evaluate_all("plots => plots.map(plot => plot.clientWidth)")
+    assert len(widths) == 6
+    assert all(300 < width <= 390 for width in widths)
+    tab.page.emulate_media(media="print")
+    assert tab.page.locator(".zoom").first.is_hidden()

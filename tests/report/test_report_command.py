@@ -1,0 +1,149 @@
+"""`narl report RUN...`: the files it writes, and the runs and options it refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_trainings import ALL_SECONDS, POLE, TOY, metrics_rows, training
+
+from narl import storage
+from narl.deep.config import Config
+from narl.storage import PROGRESS, TRAINING, MetricsLog, record_config, rows_to_bytes
+
+
+def save_finished(config: Config, root: str = "runs", **metrics: Any) -> storage.Run:
+    """Save a finished run without networks."""
+    rows = rows_to_bytes(metrics_rows(config))
+    metrics = {"seconds": ALL_SECONDS, **metrics}
+    return storage.save_run(Path(root), config.record(), metrics, {}, extras={PROGRESS: rows})
+
+
+def save_unfinished(record: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+    """Save an unfinished run without checkpoints and return the name of its folder."""
+    part = Path("runs") / f"{storage.run_id(record)}.part"
+    part.mkdir(parents=True)
+    record_config(part, record, 1)
+    for row in rows:
+        MetricsLog(part / PROGRESS).append(row)
+    return part.name
+
+
+def read(file: str) -> str:
+    return Path(file).read_text(encoding="utf-8")
+
+
+def test_report_writes_a_page_and_figures(call, tmp_path) -> None:
+    run = save_finished(training(seeds=(0, 1)), replicas=2)
+    answer = call("report", run.id[:15], "--out", "new/page.html")
+    assert answer == (0, f"{POLE}: 5 files\nopen {Path('new/page.html')}\n", "")
+    names = [f"train-invertedpendulum-v5-{name}" for name in ("returns", "seeds")]
+    files = {f"page-figures/{name}.{kind}" for name in names for kind in ("png", "pdf")}
+    made = {str(path.relative_to(tmp_path / "new")) for path in (tmp_path / "new").rglob("*.*")}
+    assert made == {"page.html", *files}
+    assert f"<title>narl report: {POLE}</title>" in read("new/page.html")
+    assert run.environment["jax"] in read("new/page.html")
+
+
+def test_json_lists_outcomes_and_files(call) -> None:
+    run = save_finished(training(), "kept")
+    toy = training(env=TOY)
+    part = save_unfinished(toy.record(), metrics_rows(toy))
+    answer = call("report", str(run.path), f"runs/{part}", str(run.path), "--json")
+    assert (answer.status, answer.err) == (0, "")
+    result = json.loads(answer.out)
+    ids = [f"train-{POLE}", f"train-{TOY}"]
+    assert result["outcomes"] == [{"id": id_, "scale": None} for id_ in ids]
+    assert result["report"] == "report.html"
+    assert len(result["files"]) == 5
+    assert all(Path(file).is_file() for file in result["files"])
+
+
+def test_runs_folder_is_an_option_or_an_environment_variable(call, monkeypatch) -> None:
+    run = save_finished(training(), "kept")
+    assert call("report", run.id, "--runs", "kept").status == 0
+    assert call("report", run.id).status == 2
+    monkeypatch.setenv("NARL_RUNS", "kept")
+    assert call("report", run.id).status == 0
+
+
+def test_finished_and_unfinished_runs_of_one_id_can_both_be_named(call) -> None:
+    run = save_finished(training())
+    save_unfinished(training().record(), metrics_rows(training(), [5.0]))
+    digits = run.id[-10:]
+    assert call("report", run.id, f"{run.id}.part").status == 0
+    assert f"SAC ({digits}): one seed, 750 steps." in read("report.html")
+    unfinished = f"SAC ({digits}, unfinished): one seed, 250 of 5,000 steps, not finished."
+    assert unfinished in read("report.html")
+    assert call("report", run.id).status == 0
+    assert "SAC: one seed, 750 steps." in read("report.html")
+
+
+def test_same_training_from_two_folders_is_shown_twice(call) -> None:
+    paths = [str(save_finished(training(), root).path) for root in ("here", "there")]
+    assert call("report", *paths).status == 0
+    assert "SAC #1: one seed" in read("report.html")
+    assert "SAC #2: one seed" in read("report.html")
+
+
+def refusal(call, *arguments: str) -> str:
+    """Return the one line of a call that is refused and writes nothing."""
+    answer = call("report", *arguments)
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.err.count("\n") == 1
+    assert not Path("report.html").exists()
+    return str(answer.err.removeprefix("narl: ").removesuffix("\n"))
+
+
+def test_runs_that_are_no_single_training_are_refused(call) -> None:
+    record = {"experiment": "tabular", "agent": "psrl", "seeds": [0]}
+    tabular = storage.save_run("runs", record, {}, {})
+    assert f"{tabular.id} is no training" in refusal(call, tabular.id)
+    group = save_unfinished(training().record() | {"configs": [{}, {}], "algo": "group"}, [])
+    assert f"{group} is 2 trainings together" in refusal(call, group)
+
+
+def test_unfinished_runs_without_an_epoch_or_configuration_are_refused(call) -> None:
+    part = save_unfinished(training().record(), [])
+    assert f"{part} has no finished epoch yet" in refusal(call, part)
+    (Path("runs") / part / TRAINING).write_text("{")
+    assert refusal(call, part).startswith(f"run: {part}: {TRAINING} cannot be read")
+
+
+def test_missing_and_ambiguous_runs_are_refused(call) -> None:
+    assert "'train' is not there" in refusal(call, "train")
+    run = save_finished(training())
+    assert f"did you mean {run.id!r}?" in refusal(call, "train-sac-wrong")
+    save_finished(training(seeds=(1,)))
+    assert "give more of the id" in refusal(call, "train-sac")
+
+
+def test_damaged_runs_and_those_of_another_version_are_refused(call) -> None:
+    run = save_finished(training())
+    (run.path / PROGRESS).write_text("{}\n")
+    assert f"run {run.id} is damaged: {PROGRESS} differs" in refusal(call, run.id)
+    record = training().record()
+    record["settings"]["unknown_option"] = 1
+    other = storage.save_run("runs", record, {"seconds": ALL_SECONDS}, {})
+    assert "not one of this version of narl" in refusal(call, other.id)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train-sac", "--scale", "paper"], "--scale: it is for experiments"),
+        (["train-sac", "--also", "more"], "--also: it is for experiments"),
+        (["train-sac", "--results", "elsewhere"], "--results: it is for experiments"),
+        (["--runs", "kept"], "--runs: it is for trainings"),
+    ],
+)
+def test_options_for_the_other_kind_of_report_are_refused(call, arguments, message) -> None:
+    assert refusal(call, *arguments).startswith(message)
+
+
+def test_help_names_experiments_and_trainings(call) -> None:
+    answer = call("report", "--help")
+    assert answer.status == 0
+    assert "[RUN ...]" in answer.out
+    assert "`narl reproduce`" in answer.out
+    assert "trainings of `narl train`" in answer.out

@@ -1,0 +1,101 @@
+"""The command of a training: parsed again, it gives the same configuration."""
+
+import dataclasses
+import shlex
+from typing import Any
+
+import pytest
+from fake_trainings import POLE, TOY, training
+
+from narl.commands import train
+from narl.deep.config import Config, users_of
+from narl.deep.make_config import make_config
+from narl.report.training_summary import command_of, seeds_as_text
+
+ALGORITHMS = ["narl", "mbpo", "sac"]
+OTHER_VALUES: dict[str, Any] = {
+    "steps": 7777, "epoch_length": 123, "initial_steps": 99, "learn_after": 5500,
+    "updates_per_step": 3, "batch": 17, "real_share": 0.25, "buffer": 5000,
+    "target_entropy": -0.125, "hidden": (64, 32, 16), "discount": 0.9, "polyak": 1e-5,
+    "learning_rate": 1e-05, "initial_temperature": 0.3, "members": 6, "elites": 2,
+    "model_every": 100, "model_width": 32, "model_depth": 2, "scale_targets": None,
+    "model_learning_rate": 0.002, "model_batch": 32, "holdout_share": 0.0, "holdout_most": 10,
+    "patience": 0, "most_model_epochs": 9, "rollout_batch": 50, "rollout_schedule": (1, 2, 3, 4),
+    "retain_epochs": 3, "radius": None, "joint": True, "fallback": "random", "draw": "mean",
+    "value_samples": 2, "termination": "never", "obs_scaling": None, "eval_episodes": 4,
+    "eval_horizon": 77, "solved_return": -150.5, "seeds": (4, 5, 6), "until_solved": True,
+}  # fmt: skip
+"""A value for every option that is not its default; two of them depend on the preset."""
+
+
+def config_of(command: str) -> Config:
+    """Return the configuration that a command trains."""
+    words = shlex.split(command)
+    assert words[:2] == ["narl", "train"]
+    given, _ = train.COMMAND.parse(words[2:])
+    return make_config(**given)
+
+
+def other_values(algo: str, env: str) -> dict[str, Any]:
+    """Return a value that is not the default for every option of the algorithm."""
+    names = {field.name for field in dataclasses.fields(Config)}
+    assert set(OTHER_VALUES) == names - {"env", "algo"}
+    default = make_config(env, algo)
+    values = OTHER_VALUES | {
+        "scale_targets": not default.scale_targets,
+        "obs_scaling": "bounds" if default.obs_scaling == "none" else "none",
+    }
+    used = {name: x for name, x in values.items() if algo in (users_of(name) or ALGORITHMS)}
+    assert all(getattr(default, name) != value for name, value in used.items())
+    return used
+
+
+@pytest.mark.parametrize("env", [POLE, "Humanoid-v5", TOY])
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_command_of_defaults_has_no_options(env: str, algo: str) -> None:
+    config = training(algo, env)
+    assert command_of(config) == f"narl train {env} --algo {algo}"
+    assert config_of(command_of(config)) == config
+
+
+@pytest.mark.parametrize("env", ["Hopper-v5", TOY])
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_command_gives_all_options_again(env: str, algo: str) -> None:
+    config = training(algo, env, **other_values(algo, env))
+    assert config_of(command_of(config)) == config
+
+
+@pytest.mark.slow
+def test_command_gives_each_option_again_by_itself() -> None:
+    for name, value in other_values("narl", "Hopper-v5").items():
+        needed = {"solved_return": 1.0} if name == "until_solved" else {}
+        config = training("narl", "Hopper-v5", **{name: value}, **needed)
+        assert config_of(command_of(config)) == config, name
+        assert command_of(config).count(" --") == 2 + len(needed)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"initial_steps": 100},
+        {"initial_steps": 100, "learn_after": 250},
+        {"learn_after": 400},
+        {"initial_steps": 300, "learn_after": 301},
+    ],
+)
+def test_command_names_learn_after_only_where_it_was_given(given: dict[str, int]) -> None:
+    config = training(**given)
+    assert config_of(command_of(config)) == config
+    assert ("--learn-after" in command_of(config)) == ("learn_after" in given)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "text"),
+    [((3,), "3"), ((0, 1), "0:2"), ((4, 5, 6), "4:7"), ((0, 2, 4), "0,2,4"), ((1, 0), "1,0")],
+)
+def test_seeds_are_ranges_where_they_can(seeds: tuple[int, ...], text: str) -> None:
+    assert seeds_as_text(seeds) == text
+    config = training(seeds=seeds, until_solved=True)
+    command = f"narl train {POLE} --algo sac --seeds {text} --until-solved"
+    assert command_of(config) == command
+    assert config_of(command) == config

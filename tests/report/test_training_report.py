@@ -1,0 +1,325 @@
+"""Trainings as sections of a report: labels, charts, tables, texts, and their page."""
+
+from typing import Any
+
+import pytest
+from fake_trainings import ALL_SECONDS, POLE, TOY, metrics_rows, summary, training
+from html_reader import HtmlReader
+
+from narl.report.document import Chart, Section
+from narl.report.page import compose_page
+from narl.report.training_report import training_sections
+from narl.report.training_summary import TrainingSummary, label_trainings
+
+OF_THE_MODEL = ["promise", "selected", "distance"]
+NAN = float("nan")
+
+
+def section_of(*trainings: TrainingSummary) -> Section:
+    (section,) = training_sections(trainings)
+    return section
+
+
+def chart_of(section: Section, id_: str) -> Chart:
+    (chart,) = [chart for chart in section.charts if chart.id == id_]
+    return chart
+
+
+def chart_ids(*trainings: TrainingSummary) -> list[str]:
+    return [chart.id for chart in section_of(*trainings).charts]
+
+
+def table_of(section: Section, id_: str) -> list[dict[str, Any]]:
+    (table,) = [table for table in section.tables if table.id == id_]
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+# --- labels -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("trainings", "labels"),
+    [
+        ([training(algo) for algo in ("narl", "mbpo", "sac")], ["NARL", "MBPO", "SAC"]),
+        (
+            [
+                training("narl", radius=0.5, hidden=(8, 4)),
+                training("narl", radius=None, joint=True),
+                training("mbpo", hidden=(8, 8)),
+            ],
+            [
+                "NARL, hidden 8,4, radius 0.5, joint off",
+                "NARL, hidden 256,256, radius none, joint on",
+                "MBPO",
+            ],
+        ),
+        (  # a default number of members is named by the number
+            [training("mbpo"), training("mbpo", members=3)],
+            ["MBPO, members 7, elites 5", "MBPO, members 3, elites 3"],
+        ),
+        (
+            [training("narl", radius=0.1), training("narl", radius=5.0, members=3)],
+            ["NARL, radius 0.1", "NARL, radius 5"],
+        ),
+        ([training(steps=500), training(steps=600)], ["SAC, 500 steps", "SAC, 600 steps"]),
+        (
+            [training(steps=500), training(steps=600, batch=8)],
+            ["SAC, batch 256", "SAC, batch 8"],
+        ),
+        (
+            [training(seeds=(0, 1)), training(seeds=(2, 5))],
+            ["SAC, seeds 0:2", "SAC, seeds 2,5"],
+        ),
+        ([training(), training()], ["SAC #1", "SAC #2"]),
+    ],
+    ids=lambda value: ";".join(value) if isinstance(value[0], str) else "",
+)
+def test_labels_name_what_differs(trainings: list, labels: list[str]) -> None:
+    assert label_trainings([summary(config) for config in trainings]) == labels
+
+
+def test_labels_of_equal_trainings_have_the_end_of_the_id() -> None:
+    ids = ["train-sac-x-0123456789", "train-sac-x-abcdefabcd", "train-sac-x-0123456789.part"]
+    trainings = [summary(training(), id_=id_) for id_ in ids[:2]]
+    trainings.append(summary(training(), id_=ids[2], seconds=None))
+    labels = ["SAC (0123456789)", "SAC (abcdefabcd)", "SAC (0123456789, unfinished)"]
+    assert label_trainings(trainings) == labels
+
+
+# --- charts -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "wanted"),
+    [
+        (training("sac"), []),
+        (training("mbpo"), OF_THE_MODEL),
+        (training("narl"), [*OF_THE_MODEL, "fallback"]),
+        (training("narl", radius=None), OF_THE_MODEL),
+    ],
+    ids=["sac", "mbpo", "narl", "narl without a radius"],
+)
+def test_charts_depend_on_the_algorithm(config: Any, wanted: list[str]) -> None:
+    assert chart_ids(summary(config)) == ["returns", *wanted]
+    assert chart_ids(summary(config, [1.0], seconds=None)) == ["returns"]  # no model yet
+
+
+def test_trainings_on_one_environment_share_their_charts() -> None:
+    trainings = [training("narl"), training("narl", radius=None), training("sac")]
+    section = section_of(*(summary(config) for config in trainings))
+    names = ["NARL, radius 0.1", "NARL, radius none", "SAC"]
+    both = ["inside the model", "in the environment"]
+    assert {chart.id: [line.label for line in chart.series] for chart in section.charts} == {
+        "returns": names,
+        "promise-1": both,
+        "promise-2": both,
+        "selected": names[:2],
+        "distance": names[:2],
+        "fallback": names[:1],
+    }
+    assert chart_of(section, "promise-2").title == "NARL, radius none: return inside the model"
+
+
+@pytest.mark.parametrize(("num", "shown"), [(1, False), (2, True), (10, True), (11, False)])
+def test_two_to_ten_seeds_have_a_line_each(num: int, shown: bool) -> None:
+    section = section_of(summary(training(seeds=tuple(range(3, 3 + num)))))
+    labels = [line.label for chart in section.charts[1:] for line in chart.series]
+    assert labels == ([f"seed {3 + place}" for place in range(num)] if shown else [])
+
+
+def test_two_trainings_have_no_lines_of_seeds() -> None:
+    both = [summary(training(algo, seeds=(0, 1))) for algo in ("sac", "mbpo")]
+    assert "seeds" not in chart_ids(*both)
+
+
+def test_lines_by_hand() -> None:
+    section = section_of(summary(training("narl", seeds=(0, 1)), [1.0, 3.0], [2.0, 6.0]))
+    (returns,) = chart_of(section, "returns").series
+    assert (returns.x, returns.y) == ([250.0, 500.0], [2.0, 4.0])
+    assert (returns.low, returns.high) == ([1.0, 2.0], [3.0, 6.0])
+    assert [line.y for line in chart_of(section, "seeds").series] == [[1.0, 2.0], [3.0, 6.0]]
+    inside, outside = chart_of(section, "promise").series
+    assert (inside.x, inside.y, outside.y) == ([500.0], [14.0], [4.0])
+    # From the least accurate member on: the second, the third, the first.
+    (selected,) = chart_of(section, "selected").series
+    assert (selected.x, selected.y) == ([1.0, 2.0, 3.0], [0.2, 0.3, 0.5])
+    assert chart_of(section, "distance").series[0].y == [2.0, 3.0, 5.0]
+    assert chart_of(section, "fallback").series[0].y == [0.25]
+
+
+def test_missing_numbers_are_gaps() -> None:
+    config = training(seeds=(0, 1))
+    section = section_of(summary(config, [1.0, 3.0], [None, 6.0], [NAN, 2.0], [4.0, 4.0]))
+    (returns,) = chart_of(section, "returns").series
+    assert returns.y == [2.0, None, None, 4.0]
+    assert (returns.low, returns.high) == ([1.0, None, None, 4.0], [3.0, None, None, 4.0])
+    first, second = chart_of(section, "seeds").series
+    assert (first.y, second.y) == ([1.0, None, None, 4.0], [3.0, 6.0, 2.0, 4.0])
+    both = section_of(summary(config, [None, 6.0]), summary(training("mbpo"), [5.0]))
+    assert [row["return"] for row in table_of(both, "results")] == [None, 5.0]
+
+
+def test_level_of_solved_is_drawn_where_it_is_near() -> None:
+    near = chart_of(section_of(summary(training(), [100.0], [600.0])), "returns")
+    assert (near.reference, near.reference_label) == (1000.0, "solved: 1000")
+    for returns in ([100.0], [500.0]), ([2000.0], [2900.0]), ([None], [None]):
+        far = chart_of(section_of(summary(training(), *returns)), "returns")
+        assert far.reference is None
+        assert "Solved is a return of 1000" in far.caption
+    two = section_of(summary(training(), [999.0]), summary(training(solved_return=900.0), [999.0]))
+    assert chart_of(two, "returns").reference is None
+    assert "olved" not in chart_of(two, "returns").caption
+
+
+@pytest.mark.parametrize(
+    ("configs", "start", "end"),
+    [
+        ([training()], "The return of one deterministic episode", "One seed."),
+        ([training(), training("mbpo")], "The return of one", "One seed each."),
+        (
+            [training(seeds=(0, 1), eval_episodes=3)],
+            "The mean return of 3 deterministic episodes",
+            "Mean ± one standard deviation over seeds.",
+        ),
+        (
+            [training(), training("mbpo", eval_episodes=3)],
+            "The mean return of deterministic episodes",
+            "One seed each.",
+        ),
+    ],
+    ids=range(4),
+)
+def test_captions_say_what_is_averaged(configs: list, start: str, end: str) -> None:
+    caption = chart_of(section_of(*map(summary, configs)), "returns").caption
+    assert caption.startswith(start)
+    assert caption.endswith(end)
+
+
+# --- tables and texts -------------------------------------------------------------------------
+
+
+def test_table_of_results_by_hand() -> None:
+    config = training("narl", seeds=(0, 1, 2))
+    rows = metrics_rows(config, [1.0, 2.0, 6.0], solved_step=[500, None, 1000])
+    first = TrainingSummary("a", config, rows, ALL_SECONDS)
+    assert table_of(section_of(first, summary(training("sac"), [5.0])), "results") == [
+        {
+            "training": "NARL",
+            "seeds": 3,
+            "steps": 250,
+            "return": 3.0,
+            "± std": pytest.approx((14 / 3) ** 0.5),
+            "lowest seed": 1.0,
+            "highest seed": 6.0,
+            "solved by": "2 of 3",
+            "steps to solve": 750.0,
+        },
+        {
+            "training": "SAC",
+            "seeds": 1,
+            "steps": 250,
+            "return": 5.0,
+            **dict.fromkeys(["± std", "lowest seed", "highest seed", "steps to solve"]),
+            "solved by": "0 of 1",
+        },
+    ]
+
+
+def test_empty_columns_are_left_out() -> None:
+    section = section_of(summary(training(env=TOY)))
+    assert table_of(section, "results") == [
+        {"training": "SAC", "seeds": 1, "steps": 750, "return": 30.0}
+    ]
+    assert section.tables[0].caption == ""
+    (spent,) = table_of(section, "seconds")
+    assert {"models", "rollouts"}.isdisjoint(spent)
+
+
+def test_table_of_seconds_by_hand() -> None:
+    finished = [summary(training(algo)) for algo in ("mbpo", "sac")]
+    section = section_of(*finished, summary(training("narl"), seconds=None))
+    names = ["in all", "compiling", "environment", "models", "rollouts", "SAC"]
+    assert [[row[name] for name in names] for row in table_of(section, "seconds")] == [
+        [30.0, 7.0, 1.0, 2.0, 3.0, 4.0],
+        [30.0, 7.0, 1.0, None, None, 4.0],
+        [None, None, 1.0, 2.0, 3.0, 4.0],
+    ]
+
+
+def test_notes_tell_of_seconds_that_were_shared() -> None:
+    alone, shared = (summary(training(seeds=(0, 1)), num_replicas=num) for num in (2, 30))
+    note = "SAC was trained together with others, 30 seeds in all"
+    assert section_of(shared).notes[0].startswith(note)
+    settings = f"All settings of a training: `narl runs show {alone.id}`."
+    assert section_of(alone).notes == section_of(shared).notes[1:] == [settings]
+
+
+def test_introduction_runs_and_environment() -> None:
+    versions = {"jax": "1", "device": "cpu", "time": "now"}
+    one = summary(training("narl", steps=2000), environment=versions)
+    two = summary(
+        training("sac", seeds=(0, 1)), environment={"jax": "1", "device": "gpu"}, seconds=None
+    )
+    section = section_of(one, two)
+    assert [(part.text, part.command) for part in section.introduction] == [
+        ("NARL: one seed, 750 steps.", one.command),
+        ("SAC: 2 seeds, 750 of 5,000 steps, not finished.", two.command),
+    ]
+    assert section.runs == [one.id, two.id]
+    assert section.environment == {"jax": "1", "device": "cpu / gpu"}
+
+
+def test_every_environment_has_a_section() -> None:
+    trainings = [
+        summary(training(env=TOY)),
+        summary(training()),
+        summary(training("mbpo", env=TOY)),
+    ]
+    toy, pole = training_sections(trainings)
+    assert (toy.title, pole.title) == (TOY, POLE)
+    assert toy.runs == [trainings[0].id, trainings[2].id]
+    assert (toy.scale, toy.claims, toy.id) == (None, [], f"train-{TOY}")
+
+
+# --- the page ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def reader() -> HtmlReader:
+    trainings = [
+        summary(training("narl", seeds=(0, 1)), environment={"jax": "1"}),
+        summary(training("sac", seeds=(0, 1)), environment={"jax": "1"}),
+        summary(training("mbpo", env=TOY), seconds=None),
+    ]
+    return HtmlReader(compose_page(training_sections(trainings)))
+
+
+def test_page_of_trainings_links_to_sections_and_not_to_claims(reader: HtmlReader) -> None:
+    assert len(reader.ids()) == len(set(reader.ids()))
+    sections = ["train-invertedpendulum-v5", "train-toy-worlds-toy-v0"]
+    assert reader.links() == [sections[0], *sections]  # over the header, and in it
+    assert set(reader.links()) <= set(reader.ids())
+    assert "claims" not in reader.ids()
+    assert reader.find("span", "scale") == []
+
+
+def test_page_of_trainings_names_environments_and_no_claims(reader: HtmlReader) -> None:
+    assert reader.texts("title") == [f"narl report: {POLE}, {TOY}"]
+    assert reader.texts("h1") == [f"{POLE}, {TOY}"]
+    assert reader.texts("h2") == [POLE, TOY]
+    (header,) = reader.texts("header")
+    assert "report of trainings" in header
+    assert "3 trainings, 9 charts" in header
+    assert "medians" not in reader.texts("footer")[0]
+    assert "laim" not in " ".join(reader.texts("p") + reader.texts("li") + reader.texts("h3"))
+    assert reader.texts("code", "command") == [
+        f"narl train {POLE} --algo narl --seeds 0:2",
+        f"narl train {POLE} --algo sac --seeds 0:2",
+        f"narl train {TOY} --algo mbpo",
+    ]
+
+
+def test_page_of_one_environment_has_no_list_of_links() -> None:
+    reader = HtmlReader(compose_page(training_sections([summary(training())])))
+    assert reader.texts("p", "lead") == ["1 training, 1 chart"]
+    assert len(reader.links()) == 1

@@ -1,0 +1,255 @@
+"""Files and folders are written completely or not at all, verified, and locked."""
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from narl.errors import InputError
+from narl.storage.folder import (
+    MANIFEST,
+    clear_folder,
+    create_file,
+    json_bytes,
+    lock_folder,
+    lock_holder,
+    open_folder,
+    partial_file,
+    remove_folder,
+    remove_tree,
+    to_json_values,
+    write_file,
+    write_folder,
+)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def write_pair(final: Path, content: bytes = b"old", **options) -> None:
+    def write(partial: Path) -> dict:
+        return {name: create_file(partial / name, content) for name in ("a", "b")}
+
+    write_folder(final, write, {"step": 3}, **options)
+
+
+def problems(folder: Path, step: int = 3) -> tuple[str, ...]:
+    with open_folder(folder, ("a", "b"), {"step": step}) as content:
+        return content.problems
+
+
+def test_write_file_creates_parents_and_replaces(tmp_path):
+    path = tmp_path / "new" / "folder" / "file.json"
+    for content in (b"first", b"second", b""):
+        write_file(path, content)
+        assert path.read_bytes() == content
+    assert names(path.parent) == ["file.json"]
+
+
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt()])
+def test_write_file_that_fails_leaves_the_old_file(tmp_path, fail_fsync, error):
+    path = tmp_path / ("long-name-" * 20)
+    write_file(path, b"old")
+    fail_fsync(error=error)
+    with pytest.raises((OSError, KeyboardInterrupt)):
+        write_file(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == [path.name]
+
+
+def test_partial_file_keeps_the_suffix_and_appears_when_complete(tmp_path):
+    with partial_file(tmp_path / "video.mp4") as partial:
+        assert partial.suffix == ".mp4"
+        partial.write_bytes(b"frames")
+        assert not (tmp_path / "video.mp4").exists()
+    assert (tmp_path / "video.mp4").read_bytes() == b"frames"
+    assert names(tmp_path) == ["video.mp4"]
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_write_folder_replaces_unless_the_old_folder_is_kept(tmp_path, kept):
+    final = tmp_path / "new" / "final"
+    write_pair(final)
+    assert problems(final) == ()
+    write_pair(final, b"new", keep=lambda existing: existing == final and kept)
+    assert (final / "a").read_bytes() == (b"old" if kept else b"new")
+    assert names(tmp_path / "new") == ["final"]
+
+
+def test_write_folder_replaces_a_link_and_leaves_its_target(tmp_path):
+    write_pair(tmp_path / "target")
+    (tmp_path / "final").symlink_to("target")
+    write_pair(tmp_path / "final", b"new")
+    assert not (tmp_path / "final").is_symlink()
+    assert (tmp_path / "final" / "a").read_bytes() == b"new"
+    assert problems(tmp_path / "target") == ()
+
+
+def test_write_folder_never_replaces_a_file(tmp_path):
+    (tmp_path / "final").write_text("mine")
+    with pytest.raises(NotADirectoryError):
+        write_pair(tmp_path / "final")
+    assert (tmp_path / "final").read_text() == "mine"
+    assert names(tmp_path) == ["final"]
+
+
+# Two files, the manifest, the folder and, after the rename, the folder above: five flushes.
+@pytest.mark.parametrize("replaces", [False, True])
+@pytest.mark.parametrize("count", range(1, 6))
+def test_full_disk_leaves_the_old_folder_or_the_new_one(tmp_path, fail_fsync, count, replaces):
+    final = tmp_path / "final"
+    if replaces:
+        write_pair(final)
+    fail_fsync(count)
+    with pytest.raises(OSError, match="No space left on device"):
+        write_pair(final, b"new")
+    if count < 5 and not replaces:
+        assert names(tmp_path) == []
+    else:
+        assert problems(final) == ()
+        assert (final / "a").read_bytes() == (b"old" if count < 5 else b"new")
+        assert [name for name in names(tmp_path) if not name.startswith(".")] == ["final"]
+
+
+def test_folder_written_by_many_threads_at_once_is_complete(tmp_path):
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda i: write_pair(tmp_path / "final", b"%d" % i), range(40)))
+    assert problems(tmp_path / "final") == ()
+    assert (tmp_path / "final" / "a").read_bytes() == (tmp_path / "final" / "b").read_bytes()
+    assert names(tmp_path) == ["final"]
+
+
+def test_remove_deletes_links_without_their_targets(tmp_path):
+    write_pair(tmp_path / "target")
+    for remove in (remove_tree, remove_folder):
+        (tmp_path / "link").symlink_to("target")
+        remove(tmp_path / "link")
+        assert names(tmp_path) == ["target"]
+    remove_folder(tmp_path / "target")
+    remove_folder(tmp_path / "target")  # not there any more
+    assert names(tmp_path) == []
+
+
+def test_clear_folder_keeps_the_lock(tmp_path):
+    with lock_folder(tmp_path):
+        write_pair(tmp_path / "folder")
+        write_file(tmp_path / "file", b"")
+        clear_folder(tmp_path)
+        assert names(tmp_path) == [".lock"]
+        assert lock_holder(tmp_path) == os.getpid()
+
+
+def test_every_flipped_bit_is_noticed(tmp_path):
+    write_pair(tmp_path)
+    for name in ("a", MANIFEST):
+        content = (tmp_path / name).read_bytes()
+        for place in range(len(content)):
+            damaged = bytearray(content)
+            damaged[place] ^= 1 << place % 8
+            (tmp_path / name).write_bytes(damaged)
+            assert problems(tmp_path) != (), (name, place)
+        (tmp_path / name).write_bytes(content)
+    assert problems(tmp_path) == ()
+
+
+def edit_manifest(**changes):
+    def edit(folder: Path) -> None:
+        manifest = json.loads((folder / MANIFEST).read_text())
+        (folder / MANIFEST).write_bytes(json_bytes({**manifest, **changes}))
+
+    return edit
+
+
+def edit_listed(name: str):
+    def edit(folder: Path) -> None:
+        files = json.loads((folder / MANIFEST).read_text())["files"]
+        edit_manifest(files={**files, name: files["a"]})(folder)
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("damage", "cause"),
+    [
+        (lambda path: (path / "a").write_bytes(b"ol"), "a differs from its checksum"),
+        (lambda path: (path / "b").write_bytes(b"old\n"), "b differs from its checksum"),
+        (lambda path: (path / "b").unlink(), "b cannot be read (No such file"),
+        (lambda path: ((path / "b").unlink(), (path / "b").mkdir()), "b cannot be read (Is a dir"),
+        (lambda path: (path / MANIFEST).unlink(), "manifest.json cannot be read (No such file"),
+        (lambda path: (path / MANIFEST).write_text(""), "manifest.json is damaged"),
+        (lambda path: (path / MANIFEST).write_text("[1]"), "manifest.json is damaged"),
+        (lambda path: (path / MANIFEST).write_text('{"step":3}'), "manifest.json is damaged"),
+        (edit_manifest(files={}), "manifest.json is damaged"),
+        (edit_manifest(files=[["a", 1]]), "manifest.json is damaged"),
+        (edit_manifest(files={"a": 1}), "a differs from its checksum"),
+        (edit_manifest(more=1), "manifest.json is damaged"),
+        (edit_manifest(step=4), "manifest.json is of step 4, not 3"),
+        (edit_listed("../a"), "manifest.json is damaged"),
+        (edit_listed("a\0"), "manifest.json is damaged"),
+        (edit_listed("c"), "c cannot be read (No such file"),
+    ],
+)
+def test_damage_is_named(tmp_path, damage, cause):
+    write_pair(tmp_path)
+    damage(tmp_path)
+    assert problems(tmp_path)[0].startswith(cause)
+
+
+HOLDER = """
+import pathlib, sys
+from narl.storage import lock_folder
+
+with lock_folder(pathlib.Path(sys.argv[1])):
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_folder_is_locked_by_one_process_until_it_ends(tmp_path, start_program):
+    folder = tmp_path / "run"
+    assert lock_holder(folder) is None
+    holder = start_program(HOLDER, folder)
+    try:
+        assert holder.stdout.readline() == "locked\n"
+        assert lock_holder(folder) == holder.pid
+        with pytest.raises(InputError, match=rf"process {holder.pid} is writing to .*run;"):
+            lock_folder(folder).__enter__()
+    finally:
+        holder.kill()
+        holder.communicate(timeout=60)
+    assert lock_holder(folder) is None
+    # The lock of a dead process is free, though its id is still there; an error frees a lock too.
+    with pytest.raises(InputError, match=f"process {os.getpid()} is writing"), lock_folder(folder):
+        lock_folder(folder).__enter__()  # one process cannot lock it twice either
+    assert lock_holder(folder) is None
+
+
+@pytest.mark.parametrize("content", ["", "no number", "-7", str(10**30)])
+def test_damaged_lock_has_no_holder(tmp_path, content):
+    (tmp_path / ".lock").write_text(content)
+    assert lock_holder(tmp_path) is None
+
+
+def test_folder_that_cannot_be_locked_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"run folder: .*file cannot be written to \(File exists"):
+        lock_folder(tmp_path / "file").__enter__()
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"c": float("nan")}, "config.c: nan"),
+        ({"a": {"b": [1, object()]}}, "config.a.b[1]: a object"),
+        ({1: 2}, "config: key 1"),
+        ({"x": 1j}, "config.x: a complex"),
+        ({"x": {1}}, "config.x: a set given; must be a JSON value"),
+    ],
+)
+def test_values_that_are_not_json_are_named(value, message):
+    with pytest.raises(InputError) as error:
+        to_json_values("config", value)
+    assert str(error.value).startswith(message)
