@@ -1,8 +1,8 @@
-# Every target works from a clean clone with only make and a Python of at least 3.11:
-# it makes .venv, installs what it needs with the versions of constraints.txt, and runs.
+# Every target works from a clean clone with only make and Python 3.11 or newer: it creates .venv,
+# installs the packages that it needs in the versions of constraints.txt, and runs.
 #
-#   make PYTHON=python3.12 test     another Python (for a .venv that is still to be made)
-#   make PIP_FLAGS= test            let pip say what it does
+#   make PYTHON=python3.12 test     use another Python, for a .venv that does not exist yet
+#   make PIP_FLAGS= test            show the output of pip
 
 PYTHON ?= python3
 PIP_FLAGS ?= -qq
@@ -23,24 +23,24 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4
 .PHONY: help demo test check coverage format docs docs-check bench-tabular bench-deep clean distclean
 .PHONY: format-check lint types test-fast test-slow
 
-help: ## this list
+help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.runtime ## Fig. 1(a) at the paper's scale, NARL against MBPO with one seed, the report
+demo: $(VENV)/.runtime ## Fig. 1(a) at the paper's scale, NARL and MBPO with one seed, the report
 	@echo "Fig. 1(a), every agent with 20 seeds: about a minute on two quiet cores."
-	@echo "Then NARL and MBPO learn InvertedPendulum, one seed each: a few minutes."
-	@echo "Ctrl-C stops it, and make demo goes on from there."
+	@echo "Then NARL and MBPO are trained on InvertedPendulum, one seed each: a few minutes."
+	@echo "After Ctrl-C, make demo continues where it stopped."
 	$(BIN)/narl reproduce fig1a --scale paper --results demo
 	$(BIN)/narl reproduce fig3a --scale small --results demo
 	$(BIN)/narl report --also demo --out report.html
 	@echo "The report is $(CURDIR)/report.html"
 
-# `make check test` runs the fast tests once, because both targets name the same one.
+# `make check test` runs the fast tests only once, because both targets depend on test-fast.
 test: test-fast test-slow ## all tests
 
 check: format-check lint types docs-check test-fast ## format, lint, types, generated pages, fast tests
 
-coverage: $(VENV)/.dev ## all tests, with the branches of src/narl that they reach
+coverage: $(VENV)/.dev ## all tests, with the branch coverage of src/narl
 	$(PYTEST) --cov=narl --cov-branch --cov-report=term:skip-covered $(ARGS)
 
 format-check: $(VENV)/.dev
@@ -70,10 +70,10 @@ docs: $(VENV)/.runtime ## regenerate docs/paper-map.md and docs/options.md
 	$(BIN)/python -m narl.paper --write docs/paper-map.md
 	$(BIN)/python docs/make_options.py --write
 
-bench-tabular: $(VENV)/.runtime $(PEER)/.ready ## speed against rlberry, and how time grows
+bench-tabular: $(VENV)/.runtime $(PEER)/.ready ## speed compared with rlberry, and growth of the time
 	$(BIN)/python benchmarks/bench_tabular.py --peer-python $(PEER)/bin/python $(ARGS)
 
-bench-deep: $(VENV)/.runtime $(SB3)/.ready $(SBX)/.ready ## speed of SAC against Stable-Baselines3 and SBX
+bench-deep: $(VENV)/.runtime $(SB3)/.ready $(SBX)/.ready ## speed of SAC compared with Stable-Baselines3 and SBX
 	$(BIN)/python benchmarks/bench_deep.py --sb3-python $(SB3)/bin/python --sbx-python $(SBX)/bin/python $(ARGS)
 
 clean: ## remove caches and build outputs
@@ -84,10 +84,10 @@ distclean: clean ## also remove the virtual environments
 	rm -rf $(VENV) $(PEER) $(SB3) $(SBX)
 
 # --- virtual environments -------------------------------------------------------------------
-# A stamp says that an environment is complete; its text is the folder it was made in, because
-# scripts and editable installs point there. The file .unfinished lies in an environment while
-# pip works, and is put there when the checkout was moved or the Python behind it is gone:
-# whoever finds it makes the environment anew.
+# A stamp file marks an environment as complete. It contains the folder in which the environment was
+# created, because scripts and editable installs refer to that folder. The file .unfinished marks an
+# environment that must be created again: it exists while pip runs, and it is added when the
+# checkout was moved or the environment's Python is missing.
 
 unless_sound = $(shell [ ! -e $(1) ] || \
 	{ [ "`cat $(1)`" = "$(CURDIR)" ] && $(dir $(1))bin/python -c '' 2>/dev/null; } || \
@@ -122,17 +122,18 @@ $(VENV)/.runtime: pyproject.toml constraints.txt
 $(VENV)/.dev: pyproject.toml constraints.txt
 	$(call make_venv,$(VENV),narl and the tools for its tests)
 	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e ".[dev]"
-# bsuite, for one test: without its plotting stack, of which Deep Sea needs nothing.
+# bsuite is needed by one test; its plotting packages are not, so they are not installed.
 	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt --no-deps bsuite
 	$(call finish_venv,$(VENV),.runtime .dev)
 
-# rlberry declares Atari, OpenGL and more; the file lists all that its UCBVI imports.
+# rlberry depends on Atari, OpenGL and more; the file lists only the packages that its UCBVI imports.
 $(PEER)/.ready: benchmarks/constraints-rlberry.txt
 	$(call make_venv,$(PEER),rlberry)
 	@$(PEER)/bin/python $(PIP_INSTALL) --no-deps -r benchmarks/constraints-rlberry.txt
 	$(call finish_venv,$(PEER),.ready)
 
-# PyTorch comes with what it declares, as its builds differ in that; the rest is the whole list.
+# The dependencies of PyTorch differ between its builds, so pip resolves them; all other packages are
+# in the list.
 $(SB3)/.ready $(SBX)/.ready: .venv-%/.ready: benchmarks/constraints-%.txt
 	$(call make_venv,.venv-$*,the peer $*)
 	@.venv-$*/bin/python $(PIP_INSTALL) -c $< torch

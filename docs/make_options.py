@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from narl.deep.config import Config, users_of
-from narl.options import markdown_table, options_of
+from narl.options import OptionField, markdown_table, option_fields
 
 PAGE = Path(__file__).with_name("options.md")
 
@@ -22,11 +22,11 @@ def page() -> str:
         "In Python an option has underscores (`NARL(env, model_every=125)`), on the command line "
         "dashes (`--model-every 125`).",
     ]
-    groups: dict[str, list[str]] = {}
-    for name, option in options_of(Config).items():
-        groups.setdefault(option.group or "what is trained", []).append(name)
-    for group, names in groups.items():
-        parts += [f"### {group[0].upper()}{group[1:]}", markdown_table(Config, names, users_of)]
+    groups: dict[str, list[OptionField]] = {}
+    for field in option_fields(Config):
+        groups.setdefault(field.option.group or "what is trained", []).append(field)
+    for group, fields in groups.items():
+        parts += [f"### {group[0].upper()}{group[1:]}", markdown_table(fields, users_of)]
     return "\n\n".join(parts) + "\n"
 
 

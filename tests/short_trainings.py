@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from narl import storage
+from narl.deep.checked_config import make_config
 from narl.deep.config import Config, users_of
-from narl.deep.make_config import make_config
 from narl.options import as_text
 
 ENV = "toy_worlds:Toy-v0"

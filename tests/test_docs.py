@@ -17,14 +17,11 @@ import contextlib
 import dataclasses
 import inspect
 import io
-import itertools
 import json
 import os
 import re
 import subprocess
 import sys
-import textwrap
-import typing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -200,44 +197,15 @@ def test_index_names_every_page() -> None:
 # --- tables that are made from the code -----------------------------------------------------
 
 
-def field_texts(options: type) -> dict[str, str]:
-    """The docstring under each field of a dataclass, inherited fields included."""
-    texts: dict[str, str] = {}
-    for cls in reversed(options.__mro__[:-1]):
-        body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body
-        for field, text in itertools.pairwise(body):
-            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
-                texts[field.target.id] = " ".join(ast.literal_eval(text.value).split())
-    return texts
-
-
-def values(hint: Any) -> str:
-    """What an option can be, in words."""
-    if typing.get_origin(hint) is typing.Literal:
-        return ", ".join(f"`{value}`" for value in typing.get_args(hint))
-    parts = [values(part) for part in typing.get_args(hint) if part is not type(None)]
-    if parts:
-        return ", ".join(parts)
-    return {bool: "yes or no", int: "whole number", float: "number"}[hint]
-
-
 def options_tables() -> str:
-    from narl.tabular.registry import AGENTS
+    from narl.options import markdown_table, option_fields
+    from narl.tabular import AGENTS
 
     lines = []
-    for name, entry in AGENTS.items():
-        lines += [f"### {name}", "", " ".join(inspect.getdoc(entry.options).split()), ""]
-        fields, texts = dataclasses.fields(entry.options), field_texts(entry.options)
-        if not fields:
-            lines += ["No options.", ""]
-            continue
-        hints = typing.get_type_hints(entry.options)
-        lines += ["| option | default | values | meaning |", "| --- | --- | --- | --- |"]
-        for field in fields:
-            cells = (f"`{field.name}`", f"`{field.default}`", values(hints[field.name]))
-            text = texts[field.name].replace("|", "\\|")
-            lines.append(f"| {' | '.join(cells)} | {text} |")
-        lines.append("")
+    for name, spec in AGENTS.items():
+        fields = option_fields(spec.options)
+        lines += [f"### {name}", "", " ".join(inspect.getdoc(spec.options).split()), ""]
+        lines += [markdown_table(fields) if fields else "No options.", ""]
     return "\n".join(lines)
 
 
@@ -274,14 +242,6 @@ def split_at_table(name: str) -> tuple[str, str, str]:
 def test_tables_are_those_of_the_code(name: str) -> None:
     stored = split_at_table(name)[1]
     assert stored.strip() == TABLES[name][1]().strip(), "run: python tests/test_docs.py"
-
-
-def test_every_option_has_a_text() -> None:
-    from narl.tabular.registry import AGENTS
-
-    for name, entry in AGENTS.items():
-        fields = {field.name for field in dataclasses.fields(entry.options)}
-        assert fields == set(field_texts(entry.options)), name
 
 
 def claim_ids() -> set[str]:
@@ -350,8 +310,7 @@ def test_what_came_out_is_what_the_committed_outcomes_say() -> None:
 
 
 def test_every_metric_is_explained() -> None:
-    from narl.tabular.registry import AGENTS
-    from narl.tabular.run import Trace
+    from narl.tabular import AGENTS, Trace
 
     page = (DOCS / "metrics.md").read_text(encoding="utf-8")
     derived = {name for name, value in vars(Trace).items() if isinstance(value, property)}

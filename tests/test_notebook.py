@@ -1,4 +1,4 @@
-"""The notebook is committed without outputs, runs as it is, and comes to the paper's findings."""
+"""The notebook: committed without outputs, it runs and reaches the paper's findings."""
 
 import json
 from pathlib import Path
@@ -25,10 +25,10 @@ print(json.dumps({
     "expected_shape": [SEEDS, EPISODES],
 }))
 """
-"""Run after the last cell, to read what the notebook came to."""
+"""A cell that prints the notebook's results, run after the last one."""
 
 
-def test_it_is_committed_without_outputs() -> None:
+def test_notebook_is_committed_without_outputs() -> None:
     cells = nbformat.read(NOTEBOOK, as_version=4).cells
     code = [cell for cell in cells if cell.cell_type == "code"]
     assert len(code) >= 5
@@ -38,14 +38,14 @@ def test_it_is_committed_without_outputs() -> None:
 
 
 def execute(folder: Path) -> nbformat.NotebookNode:
-    """The notebook with its outputs, and one more cell with what it came to."""
+    """Run the notebook and return it with its outputs and one more cell with its results."""
     from nbclient import NotebookClient
 
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     notebook.cells.append(nbformat.v4.new_code_cell(PROBE))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT / "src"))
-        # So that no settings of the user's own decide what comes out, and nothing is left behind.
+        # The user's own settings must not change the outputs, and nothing is left behind.
         for variable in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR"):
             patch.setenv(variable, str(folder / variable.lower()))
         client = NotebookClient(
@@ -56,10 +56,10 @@ def execute(folder: Path) -> nbformat.NotebookNode:
 
 
 @pytest.mark.slow
-def test_it_runs_and_comes_to_what_it_says(tmp_path: Path) -> None:
-    # One test, so that tests in parallel do not run the notebook once each.
+def test_notebook_runs_and_reaches_its_findings(tmp_path: Path) -> None:
+    # A single test: parallel tests would run the notebook once each.
     executed = execute(tmp_path)
-    check_complaints(executed)
+    check_stderr_is_empty(executed)
     check_pictures(executed)
     (output,) = executed.cells[-1].outputs
     results = json.loads(output["text"])
@@ -79,7 +79,7 @@ def check_pictures(executed: nbformat.NotebookNode) -> None:
     assert len(pictures) == 3
 
 
-def check_complaints(executed: nbformat.NotebookNode) -> None:
+def check_stderr_is_empty(executed: nbformat.NotebookNode) -> None:
     outputs = [output for cell in executed.cells for output in cell.get("outputs", [])]
     assert [output["text"] for output in outputs if output.get("name") == "stderr"] == []
 

@@ -1,4 +1,4 @@
-"""The built wheel installs into an empty environment and works there, far from the checkout."""
+"""The wheel: its files, and a run in an empty environment outside the checkout."""
 
 import json
 import os
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    """Run a command as a stranger would: nothing of this checkout on Python's path."""
+    """Run a command without this checkout on Python's path and return its output."""
     environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         [str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True
@@ -33,21 +33,21 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert wheel.name == f"narl-{narl.__version__}-py3-none-any.whl"
     names = set(zipfile.ZipFile(wheel).namelist())
-    ours = {
+    files = {
         path.relative_to(ROOT / "src").as_posix()
         for path in (ROOT / "src" / "narl").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
     metadata = f"narl-{narl.__version__}.dist-info/"
-    assert {name for name in names if not name.startswith(metadata)} == ours
+    assert {name for name in names if not name.startswith(metadata)} == files
     assert f"{metadata}licenses/LICENSE" in names
 
 
 @pytest.mark.slow
-def test_the_wheel_runs_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
+def test_wheel_runs_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
     environment, elsewhere = tmp_path / "environment", tmp_path / "elsewhere"
     elsewhere.mkdir()
     run(sys.executable, "-m", "venv", environment, cwd=tmp_path)
@@ -58,8 +58,8 @@ def test_the_wheel_runs_in_an_empty_environment(wheel: Path, tmp_path: Path) -> 
     assert Path(location.strip()).is_relative_to(environment)
     assert narl.__version__ in run(command, "--version", cwd=elsewhere)
     listed = run(command, "--help", cwd=elsewhere)
-    for verb in ("tabular", "reproduce", "report", "runs", "paper", "doctor"):
-        assert verb in listed
+    for name in ("tabular", "train", "reproduce", "report", "runs", "paper", "doctor"):
+        assert name in listed
 
     arguments = ["tabular", "greedy", "riverswim", "--episodes", "5", "--seeds", "0:2", "--json"]
     outcome = json.loads(run(command, *arguments, cwd=elsewhere))

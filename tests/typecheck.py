@@ -1,6 +1,6 @@
-"""Checks shape annotations with beartype; the plain types are mypy's.
+"""A type checker for jaxtyping that checks shapes only, with beartype.
 
-Plain types stay unchecked because many tests hand over wrong ones, to see how they are refused.
+Plain types are left to mypy: many tests give wrong ones to see that they are refused.
 """
 
 import functools
@@ -18,14 +18,14 @@ _checked = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int is a floa
 
 
 def has_shape(hint: Any) -> bool:
-    """Whether a jaxtyping annotation such as Float[Array, "S A"] occurs in the hint."""
+    """Return whether a jaxtyping annotation such as Float[Array, "S A"] occurs in the hint."""
     if isinstance(hint, type) and issubclass(hint, jaxtyping.AbstractArray):
         return True
     return any(has_shape(part) for part in typing.get_args(hint))
 
 
 def check_shapes(function: Callable) -> Callable:
-    """A type checker for `jaxtyping.install_import_hook`."""
+    """Return the function with its shapes checked, for `jaxtyping.install_import_hook`."""
     shaped = {name: hint for name, hint in function.__annotations__.items() if has_shape(hint)}
     function.__annotations__ = dict.fromkeys(function.__annotations__, Any) | shaped
     checked = _checked(function)
@@ -33,7 +33,7 @@ def check_shapes(function: Callable) -> Callable:
 
 
 def _unless_placeholders(init: Callable, fields: dict[str, Any]) -> Callable:
-    """JAX also builds pytrees that hold something else in place of arrays: those are let be."""
+    """Skip the check where JAX builds a pytree that holds something else in place of arrays."""
     signature = inspect.signature(init)
 
     @functools.wraps(init)

@@ -66,7 +66,7 @@ _SUBMODULES = (
     *("report", "stats", "storage", "tabular", "theory"),
 )
 _MODULES = {
-    **{name: "narl.deep" for name in __all__},
+    **dict.fromkeys(__all__, "narl.deep"),
     **{name: f"narl.{name}" for name in _SUBMODULES},
     **dict.fromkeys(("EnvironmentFault", "InputError"), "narl.errors"),
 }

@@ -1,4 +1,4 @@
-"""Environments whose value functions are known."""
+"""Probe environments: one number observed, one number as action, and known values."""
 
 import gymnasium
 import numpy as np
@@ -6,73 +6,69 @@ from gymnasium.spaces import Box
 
 
 class Probe(gymnasium.Env):
-    """One number in [−1, 1] is seen and one is done."""
+    """An environment whose observation and action are one number in [−1, 1] each."""
 
     observation_space = Box(-1.0, 1.0, (1,), np.float32)
     action_space = Box(-1.0, 1.0, (1,), np.float32)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self.state = self.begin()
-        return self.seen(), {}
+        self.num_steps = 0
+        self.state = self.first_state()
+        return self.observation(), {}
 
-    def begin(self):
+    def first_state(self):
         return 0.0
 
-    def seen(self):
+    def observation(self):
         return np.array([self.state], np.float32)
 
 
 class OneStep(Probe):
-    """Every step is the last one and gives 1: Q = 1."""
+    """Every step ends the episode with a reward of 1: Q = 1."""
 
     def step(self, action):
-        return self.seen(), 1.0, True, False, {}
+        return self.observation(), 1.0, True, False, {}
 
 
 class TwoSteps(Probe):
-    """0, then 1 and the end: Q = γ at first, then 1."""
+    """State 0, then state 1, which ends the episode with a reward of 1: Q = γ, then 1."""
 
     def step(self, action):
-        last = self.state == 1.0
+        is_last = self.state == 1.0
         self.state = 1.0
-        return self.seen(), float(last), last, False, {}
+        return self.observation(), float(is_last), is_last, False, {}
 
 
 class Endless(Probe):
-    """Gives 1 for ever, cut by a time limit of 3 that is no end: Q = 1/(1 − γ)."""
-
-    def begin(self):
-        self.num_steps = 0
-        return 0.0
+    """A reward of 1 for ever, truncated by a time limit of 3: Q = 1/(1 − γ)."""
 
     def step(self, action):
         self.num_steps += 1
-        return self.seen(), 1.0, False, self.num_steps == 3, {}
+        return self.observation(), 1.0, False, self.num_steps == 3, {}
 
 
 class Bandit(Probe):
-    """−(a − 0.5)², once: the best action is 0.5."""
+    """One step with reward −(a − 0.5)²: the best action is 0.5."""
 
     def step(self, action):
-        return self.seen(), -float((action[0] - 0.5) ** 2), True, False, {}
+        return self.observation(), -float((action[0] - 0.5) ** 2), True, False, {}
 
 
 class Guess(Probe):
-    """The action has to be half of what is seen: −(a − s/2)², once."""
+    """One step with reward −(a − s/2)²: the best action is half of the random state."""
 
-    def begin(self):
+    def first_state(self):
         return float(self.np_random.uniform(-1.0, 1.0))
 
     def step(self, action):
-        return self.seen(), -float((action[0] - self.state / 2) ** 2), True, False, {}
+        return self.observation(), -float((action[0] - self.state / 2) ** 2), True, False, {}
 
 
 class Drift(Probe):
-    """x' = x + (a + ε)/4; ends beyond ±1 and is cut after 6 steps; the reward is 1 − x²."""
+    """x' = x + (a + ε)/4 with reward 1 − x'²; ends beyond ±1, truncated after 6 steps."""
 
-    def begin(self):
-        self.num_steps = 0
+    def first_state(self):
         return float(self.np_random.uniform(-0.3, 0.3))
 
     def step(self, action):
@@ -80,4 +76,4 @@ class Drift(Probe):
         self.state += float(action[0] + self.np_random.normal()) / 4
         reward, ended = 1.0 - self.state**2, abs(self.state) > 1.0
         self.state = float(np.clip(self.state, -1.0, 1.0))
-        return self.seen(), reward, ended, self.num_steps == 6 and not ended, {}
+        return self.observation(), reward, ended, self.num_steps == 6 and not ended, {}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from narl import storage
+from narl.deep.checked_config import make_config
 from narl.deep.config import Config, users_of
-from narl.deep.make_config import make_config
 from narl.deep.training_run import Stopped, run_training
 from short_trainings import ENV
 

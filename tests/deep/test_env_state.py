@@ -73,6 +73,10 @@ class OwnGenerators(Toy):
 class HiddenGenerator(Toy):
     """Draws from a generator behind a handle, which every seed renews."""
 
+    def __init__(self):
+        super().__init__()
+        self.unused = np.random.default_rng(8)
+
     def seed_hidden_state(self, seed):
         if seed is not None:
             self.handle = {"generator": np.random.RandomState(seed)}

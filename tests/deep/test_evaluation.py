@@ -13,9 +13,8 @@ from narl.deep import evaluation
 from narl.deep.algorithm import Assessment
 from narl.deep.counters import new_counters
 from narl.deep.environment import open_env
-from narl.deep.evaluation import Evaluation, Evaluator, evaluate, evaluation_seed, numpy_mode
+from narl.deep.evaluation import Evaluation, Evaluator, evaluate, evaluation_seed
 from narl.deep.metrics import returns_in_model
-from narl.deep.networks import mode_action
 
 ACTOR = affine_actor([[0.5]], [0.1])
 TWO_ACTORS = jax.tree.map(lambda x: np.stack([x, -x]), ACTOR)
@@ -52,12 +51,6 @@ def counters_at(step):
 def test_evaluation_has_return_length_and_truncation(env, horizon, expected):
     with contextlib.closing(open_env(env, 0)) as opened:
         assert tuple(evaluate(ACTOR, opened, 1, 0, horizon)) == expected
-
-
-def test_numpy_and_jax_actors_agree():
-    obs = np.array([[0.3], [-0.7]], np.float32)
-    expected = mode_action(ACTOR, obs)
-    np.testing.assert_allclose([numpy_mode(ACTOR, row) for row in obs], expected, rtol=1e-6)
 
 
 def test_evaluation_of_a_step_depends_on_seed_and_step_only(make_evaluator):

@@ -10,8 +10,8 @@ from scipy.stats import norm, truncnorm
 from tiny import affine_actor, layer
 
 from narl.deep import networks
-from narl.deep.evaluation import numpy_mode
 from narl.deep.networks import LOG_STD_RANGE, Policy, apply_network, narrow_product, policy
+from narl.deep.policy import act_in_numpy
 
 squash, draw_action = jax.jit(networks.squash), jax.jit(networks.draw_action)
 mode_action, twin_values = jax.jit(networks.mode_action), jax.jit(networks.twin_values)
@@ -93,12 +93,12 @@ def test_drawn_actions_have_mean_and_std_of_policy():
 
 
 @pytest.mark.parametrize("hidden", [(16, 16), (5,)])
-def test_numpy_mode_equals_mode_action(hidden):
+def test_act_in_numpy_equals_mode_action(hidden):
     actor = init_actor(jax.random.key(3), 4, 2, hidden)
     obs = np.random.default_rng(1).normal(size=(20, 4)).astype(np.float32)
     on_host = jax.tree.map(np.asarray, actor)
     for row, mode in zip(obs, mode_action(actor, jnp.asarray(obs)), strict=True):
-        np.testing.assert_allclose(numpy_mode(on_host, row), mode, atol=1e-6)
+        np.testing.assert_allclose(act_in_numpy(on_host, row), mode, atol=1e-6)
 
 
 def test_stacked_network_equals_loop_over_copies():

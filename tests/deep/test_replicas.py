@@ -1,4 +1,4 @@
-"""Many lanes at once: each as if it were alone, and nothing compiled twice."""
+"""Many replicas at once: each as if it were alone, and no program compiled twice."""
 
 import functools
 from typing import Any, NamedTuple
@@ -7,281 +7,228 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from probes import Drift
-from tiny import assert_same, differs, tiny_settings
+from quick_trainings import quick_config
+from tiny import assert_same, differs
 
-from narl.deep.replicas import CoreLanes, VmapLanes, make_lanes
-from narl.deep.trainer import LaneSpec, Training
+from narl.deep.replicas import BatchedReplicas, ThreadedReplicas, make_replicas
+from narl.deep.trainer import Trainer
 
-SETTINGS = tiny_settings(model_depth=1)
-THREE = (LaneSpec(3, "narl", 0.1), LaneSpec(4, "mbpo", None), LaneSpec(5, "narl", None))
-
-
-class Compilations:
-    """Counts what XLA compiles."""
-
-    def __init__(self):
-        self.num = 0
-        jax.monitoring.register_event_duration_secs_listener(self.hear)
-
-    def hear(self, event, duration, **_):
-        self.num += event == "/jax/core/compile/backend_compile_duration"
-
-
-@functools.cache
-def compilations():
-    return Compilations()
+BOTH = pytest.mark.parametrize("kind", [ThreadedReplicas, BatchedReplicas])
+THREE = (
+    quick_config("narl", seeds=(3,), radius=0.1),
+    quick_config("mbpo", seeds=(4,)),
+    quick_config("narl", seeds=(5,), radius=None),
+)
+NUM_PROGRAMS = 6
 
 
 class Trained(NamedTuple):
-    """What a training leaves."""
+    """The outcome of a training."""
 
-    learners: Any
+    state: Any
     early: Any
-    """The learners after two steps with updates."""
+    """The state after two updates."""
     rows: list
-    """The lines of the journal."""
-    compiled: list
-    """How many programs were compiled in each half of the steps."""
-    traced: list
-    """How many had been traced by the end of each half."""
+    compiled_late: int
+    """Programs that XLA compiled in the second half of the steps."""
+    num_traces: int
 
 
-@functools.cache
-def train(specs, runner, settings=SETTINGS):
-    counter = compilations()
-    before = counter.num
-    training = Training(settings, specs, make_env=Drift, runner=runner)
-    rows, compiled, traced = [], [], []
-    for half in range(2):
-        for _ in range(settings.steps // 2):
-            rows.append(training.advance())
-            if len(rows) == settings.learn_after + 2:
-                early = jax.tree.map(np.copy, training.export())
-        assert training.is_over == (half == 1)
-        compiled.append(counter.num - before)
-        before = counter.num
-        traced.append(training.runner.num_traces)
-    learners = training.export()
-    training.close()
-    return Trained(learners, early, [row for row in rows if row is not None], compiled, traced)
+@pytest.fixture(scope="module")
+def train(cache):
+    """Return a function that trains configurations together; each combination is trained once."""
+    compilations = []
+
+    def on_event(event, duration, **_):
+        if event == "/jax/core/compile/backend_compile_duration":
+            compilations.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(on_event)
+
+    @functools.cache
+    def train(configs, kind):
+        trainer, rows = Trainer(configs, make_replicas=kind), []
+        while not trainer.is_over:
+            rows.append(trainer.step())
+            if len(rows) == configs[0].learn_after + 2:
+                early = copy(trainer.to_host())
+            if len(rows) == configs[0].steps // 2:
+                compilations.clear()
+        compiled_late = len(compilations)
+        state, num_traces = copy(trainer.to_host()), trainer.replicas.num_traces
+        trainer.close()
+        return Trained(state, early, [row for row in rows if row], compiled_late, num_traces)
+
+    return train
 
 
-@functools.cache
-def first_state(specs, settings=SETTINGS):
-    training = Training(settings, specs, make_env=Drift, runner=CoreLanes)
-    learners = jax.tree.map(np.copy, training.export())
-    training.close()
-    return learners
+def copy(tree):
+    return jax.tree.map(np.copy, tree)
 
 
-def lane(tree, i):
+def replica(tree, i):
     return jax.tree.map(lambda x: x[i], tree)
 
 
-ONE_MEMBER = tiny_settings(model_depth=1, members=1)
-SAME_SEED = (LaneSpec(3, "narl", 0.1), LaneSpec(3, "mbpo", None))
-
-
-@pytest.mark.slow
-def test_optimism_with_one_member_trains_as_mbpo_with_one_member():
-    learners, _, rows, _, _ = train(SAME_SEED, CoreLanes, ONE_MEMBER)
-    narl, mbpo = lane(learners, 0), lane(learners, 1)
-    assert narl.lane.selector != mbpo.lane.selector
-    assert_same(narl._replace(lane=mbpo.lane), mbpo)
-    assert rows[-1]["updates"] == [20, 20]
-    assert narl.model.size > 0
-    assert rows[-1]["eval_returns"][0] == rows[-1]["eval_returns"][1]
-
-
-@pytest.mark.slow
-def test_nothing_is_compiled_after_the_programs_have_run_once():
-    _, _, rows, compiled, traced = train(SAME_SEED, CoreLanes, ONE_MEMBER)
-    assert len(rows) == 4
-    # Random steps, the policy's steps, updates, model, rollouts, judgement, sums.
-    assert traced[0] >= 6
-    assert compiled[0] >= 6
-    assert traced[1] == traced[0]
-    assert compiled[1] == 0
-    # Every program was used in the first half: rollouts grew longer in the second.
-    assert [row["rollout_length"] for row in rows] == [1, 1, 2, 3]
+# --- trainings --------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("i", [0, 1])
-def test_a_lane_gives_the_same_bits_alone_and_among_others(i):
-    among, alone = train(THREE, CoreLanes), train(THREE[i : i + 1], CoreLanes)
-    together = among.learners
-    assert_same(lane(alone.learners, 0), lane(together, i))
-    for row, own in zip(among.rows, alone.rows, strict=True):
+def test_replica_has_the_same_bits_alone_and_among_others(train, i):
+    together, alone = train(THREE, ThreadedReplicas), train(THREE[i : i + 1], ThreadedReplicas)
+    assert_same(replica(alone.state, 0), replica(together.state, i))
+    for row, own in zip(together.rows, alone.rows, strict=True):
         for name in ("eval_return", "train_return", "critic_loss", "model_return"):
             assert row[name][i] == own[name][0]
-    # … and they are three different lanes.
-    assert differs(lane(together.sac, 0), lane(together.sac, 1))
-    assert differs(lane(together.sac, 0), lane(together.sac, 2))
+    assert differs(replica(together.state.sac, i), replica(together.state.sac, 2))
 
 
 @pytest.mark.slow
-def test_vmapped_lanes_agree_with_separate_ones():
-    """For a few updates; then rounding grows, as in any training."""
-    separate, vmapped = train(THREE, CoreLanes).early, train(THREE, VmapLanes).early
-    begun = first_state(THREE)
-    assert jax.tree.structure(separate) == jax.tree.structure(vmapped)
-    for a, b in zip(jax.tree.leaves(separate), jax.tree.leaves(vmapped), strict=True):
-        assert a.shape == b.shape
-        assert a.dtype == b.dtype
+def test_replica_has_the_same_bits_at_full_size(train):
+    """XLA shares large matrix products among threads, which tiny networks do not show."""
+    full = {"hidden": (256,), "batch": 256, "model_width": 200, "rollout_batch": 400, "steps": 24}
+    mixed = (quick_config("narl", seeds=(3, 5), **full), quick_config("mbpo", seeds=(4,), **full))
+    alone = quick_config("narl", seeds=(3,), **full)
+    together, alone = train(mixed, ThreadedReplicas), train((alone,), ThreadedReplicas)
+    assert_same(replica(alone.state, 0), replica(together.state, 0))
+    assert differs(replica(together.state.sac, 0), replica(together.state.sac, 1))
+
+
+@pytest.mark.slow
+@BOTH
+def test_programs_are_traced_and_compiled_once(train, kind):
+    trained = train(THREE, kind)
+    assert trained.num_traces == NUM_PROGRAMS
+    assert trained.compiled_late == 0
+    # Rollouts grow longer in the second half.
+    assert [row["rollout_length"] for row in trained.rows] == [1, 1, 2]
+    assert trained.rows[-1]["updates"] == [20] * 3
+
+
+@pytest.mark.slow
+def test_batched_replicas_agree_with_threaded_ones(train):
+    """The agreement holds for a few updates; then rounding grows, as in any training."""
+    threaded, batched = train(THREE, ThreadedReplicas).early, train(THREE, BatchedReplicas).early
+    # The indices differ: a batch holds only the ways to select that are used.
+    threaded = threaded._replace(params=batched.params)
+    assert jax.tree.structure(threaded) == jax.tree.structure(batched)
+    for a, b in zip(jax.tree.leaves(threaded), jax.tree.leaves(batched), strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
         np.testing.assert_allclose(a, b, rtol=1e-2, atol=1e-3)
-    # The networks have moved from where they began, and in the same way.
-    for part in ("actor", "critic"):
-        trees = (getattr(learner.sac, part) for learner in (begun, separate, vmapped))
-        for start, a, b in zip(*map(jax.tree.leaves, trees), strict=True):
-            moved = np.abs(a - start).max()
-            assert moved > 1e-4
-            assert np.abs(a - b).max() < 0.05 * moved
-    assert separate.model.size.min() > 0
-    assert separate.tally.calls.tolist() == [2.0] * 3
-
-
-UNEVEN = tiny_settings(model_depth=1, patience=1, most_model_epochs=50, model_learning_rate=0.03)
-"""Models of different lanes are trained for longer and for shorter."""
+    assert threaded.loss_sums.calls.tolist() == [2.0] * 3
+    assert threaded.model.size.min() > 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runner", [CoreLanes, VmapLanes])
-def test_lanes_that_are_retired_change_nothing_for_the_others(runner):
-    whole = train(THREE, runner, UNEVEN)
-    training = Training(UNEVEN, THREE, make_env=Drift, runner=runner)
-    rows = []
-    while not training.is_over:
-        row = training.advance()
+def test_batch_that_selects_alike_agrees_with_a_mixed_one(train):
+    """A batch of one way to select has no branches; the other one computes both of them."""
+    alike = train((THREE[0], quick_config("narl", seeds=(4,)), THREE[2]), BatchedReplicas)
+    mixed = train(THREE, BatchedReplicas)
+    for i in (0, 2):
+        pairs = (jax.tree.leaves(replica(trained.early, i)) for trained in (alike, mixed))
+        for a, b in zip(*pairs, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    assert alike.num_traces == NUM_PROGRAMS
+
+
+@pytest.mark.slow
+@BOTH
+def test_deactivated_replicas_change_nothing_for_the_others(train, kind):
+    whole, rows = train(THREE, kind), []
+    trainer = Trainer(THREE, make_replicas=kind)
+    while not trainer.is_over:
+        row = trainer.step()
         if row is not None:
             rows.append(row)
-            if len(rows) in (1, 2):
-                training.retire(slice(len(rows) - 1, len(rows)))
-    last = training.export()
-    assert_same(lane(last, 2), lane(whole.learners, 2))
+            trainer.deactivate(slice(len(rows) - 1, min(len(rows), 2)))
+    last = trainer.to_host()
+    assert_same(replica(last, 2), replica(whole.state, 2))
     for row, expected in zip(rows, whole.rows, strict=True):
-        assert row["eval_return"][2] == expected["eval_return"][2]
-        assert row.get("model_epochs", [0] * 3)[2] == expected.get("model_epochs", [0] * 3)[2]
-    assert len(set(whole.rows[-1]["model_epochs"])) == 3
-    if runner is VmapLanes:  # they do what the last one does, and take no longer
-        assert_same(lane(last, 0), lane(last, 2))
+        for name in ("eval_return", "model_return", "critic_loss"):
+            assert row[name][2] == expected[name][2]
+    if kind is BatchedReplicas:  # the inactive ones repeat the active one and take no longer
+        assert_same(replica(last, 0), replica(last, 2))
         assert rows[-1]["model_epochs"] == [rows[-1]["model_epochs"][2]] * 3
-    assert training.envs[0].num_steps < training.envs[1].num_steps < training.envs[2].num_steps
-    training.close()
+        assert len(set(whole.rows[-1]["model_epochs"])) > 1
+    assert [env.num_steps for env in trainer.envs] == [20, 40, 60]
+    trainer.close()
 
 
-@pytest.mark.slow
-def test_lanes_that_select_alike_compute_what_mixed_lanes_do():
-    alike = train((THREE[0], THREE[2]), VmapLanes)
-    mixed = train(THREE, VmapLanes)
-    for a, b in ((0, 0), (1, 2)):
-        for x, y in zip(
-            jax.tree.leaves(lane(alike.early.sac, a)),
-            jax.tree.leaves(lane(mixed.early.sac, b)),
-            strict=True,
-        ):
-            np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
+# --- programs ---------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_the_same_bits_at_full_size():
-    """Where XLA has products to share between threads, which tiny networks do not show."""
-    full = tiny_settings(
-        hidden=(256, 256), batch=256, updates_per_step=20, model_width=200, model_depth=4
-    )
-    among, alone = train(THREE, CoreLanes, full), train(THREE[:1], CoreLanes, full)
-    assert_same(lane(alone.learners, 0), lane(among.learners, 0))
-    assert differs(lane(among.learners.sac, 0), lane(among.learners.sac, 2))
-
-
-@pytest.mark.slow
-def test_every_lane_has_the_elites_of_its_algorithm():
-    learners = first_state(THREE, tiny_settings(model_depth=1, members=7))
-    assert learners.lane.num_elites.tolist() == [7, 5, 7]
-
-
-@pytest.mark.slow
-def test_vmapped_lanes_compile_nothing_twice_either():
-    _, _, _, compiled, traced = train(THREE, VmapLanes)
-    assert traced[0] >= 6
-    assert traced[1] == traced[0]
-    assert compiled[1] == 0
-
-
-def double(state, own, shared):
+def add(state, own, shared):
     return state + own * shared, (own, state.sum())
 
 
-@pytest.mark.parametrize("runner", [CoreLanes, VmapLanes])
-def test_lifting_gives_every_lane_its_own_arguments(runner):
-    lanes = runner(3)
-    state = lanes.start(lambda seed: jnp.full(2, seed), np.array([1.0, 2.0, 3.0], np.float32))
+@BOTH
+def test_program_gives_every_replica_its_own_arguments(kind):
+    replicas = kind(3)
+    state = replicas.init(lambda seed: jnp.full(2, seed), np.array([1.0, 2.0, 3.0], np.float32))
     own = np.array([10.0, 20.0, 30.0], np.float32)
-    program = lanes.lift(double)
-    state, (given, total) = program(state, own, np.float32(2.0))
-    assert np.asarray(given).tolist() == [10.0, 20.0, 30.0]
+    program = replicas.map(add)
+    program.compile_for(state, own, np.float32(2.0))
+    state, (argument, total) = program(state, own, np.float32(2.0))
+    assert np.asarray(argument).tolist() == [10.0, 20.0, 30.0]
     assert np.asarray(total).tolist() == [2.0, 4.0, 6.0]
-    assert lanes.export(state).tolist() == [[21.0] * 2, [42.0] * 2, [63.0] * 2]
-    # Back from NumPy arrays, and once more without a second trace.
-    arrays = lanes.export(state)
-    state, _ = program(lanes.restore(arrays), own, np.float32(1.0))
-    assert lanes.export(state, lambda lane: lane[..., 0]).tolist() == [31.0, 62.0, 93.0]
-    # What was exported stays, whatever becomes of the state.
-    kept = lanes.export(state)
-    program(state, own, np.float32(1.0))
-    assert kept[:, 0].tolist() == [31.0, 62.0, 93.0]
+    arrays = replicas.to_host(state)
     assert arrays.tolist() == [[21.0] * 2, [42.0] * 2, [63.0] * 2]
-    assert lanes.num_traces == 1
-    assert lanes.compile_seconds > 0.0
-    lanes.close()
+    state, _ = program(replicas.from_host(arrays), own, np.float32(1.0))
+    first = replicas.to_host(state, lambda part: part[..., 0])
+    program(state, own, np.float32(1.0))
+    # Arrays on the host stay as they are, although the program may write into its own state.
+    assert first.tolist() == [31.0, 62.0, 93.0]
+    assert arrays.tolist() == [[21.0] * 2, [42.0] * 2, [63.0] * 2]
+    assert replicas.num_traces == 1
+    assert replicas.compiler.seconds > 0.0
+    replicas.close()
 
 
-def count(state, own, shared):
-    return state + own * shared, (own, state)
-
-
-@pytest.mark.parametrize("runner", [CoreLanes, VmapLanes])
-def test_lanes_that_rest_leave_the_others_as_they_were(runner):
-    lanes = runner(4)
-    state = lanes.start(lambda seed: seed, np.array([1.0, 2.0, 3.0, 4.0], np.float32))
+@BOTH
+def test_inactive_replicas_leave_the_others_as_they_were(kind):
+    replicas = kind(4)
+    state = replicas.init(lambda seed: seed, np.array([1.0, 2.0, 3.0, 4.0], np.float32))
     own = np.array([10.0, 20.0, np.nan, 40.0], np.float32)
-    program = lanes.lift(count)
-    state, _ = program(state, own, np.float32(1.0))
-    state = lanes.rest(state, {0, 2})
+    program = replicas.map(add)
+
+    def run(state):
+        state, (arguments, totals) = program(state, own, np.float32(1.0))
+        return state, np.asarray(arguments), np.asarray(totals)
+
+    state, _, _ = run(state)
+    state = replicas.deactivate(state, {0, 2})
     for _ in range(2):
-        state, (given, before) = program(state, own, np.float32(1.0))
-    assert np.asarray(given)[[1, 3]].tolist() == [20.0, 40.0]
-    assert np.asarray(before)[[1, 3]].tolist() == [42.0, 84.0]
-    assert lanes.export(state)[[1, 3]].tolist() == [62.0, 124.0]
-    # A third joins them; what they were given before counts no more.
-    state = lanes.rest(state, {0, 1, 2})
-    state, (given, _) = program(state, own, np.float32(1.0))
-    assert np.asarray(given)[3] == 40.0
-    assert lanes.export(state)[3] == 164.0
-    assert lanes.num_traces == 1
-    if runner is VmapLanes:  # all of them do what the last one does
-        assert lanes.export(state).tolist() == [164.0] * 4
-    else:  # all but the last stay where they were
-        assert lanes.export(state).tolist() == [11.0, 62.0, pytest.approx(np.nan, nan_ok=True), 164]
-    # When nobody is left to go on, or nobody rests any more, all are given their own again.
-    for resting in ({0, 1, 2, 3}, set()):
-        state = lanes.rest(state, resting)
-        state, (given, _) = program(state, own, np.float32(1.0))
-        assert np.asarray(given)[[0, 1, 3]].tolist() == [10.0, 20.0, 40.0]
-    lanes.close()
+        state, arguments, totals = run(state)
+    assert arguments[[1, 3]].tolist() == [20.0, 40.0]
+    assert totals[[1, 3]].tolist() == [42.0, 84.0]
+    state = replicas.deactivate(state, {0, 1, 2})
+    state, arguments, _ = run(state)
+    assert arguments[3] == 40.0
+    values = replicas.to_host(state)
+    if kind is BatchedReplicas:
+        assert values.tolist() == [164.0] * 4
+    else:
+        np.testing.assert_array_equal(values, [11.0, 62.0, np.nan, 164.0])
+    # With no active replica left, or no inactive one, all are given their own arguments again.
+    for inactive in ({0, 1, 2, 3}, set()):
+        state = replicas.deactivate(state, inactive)
+        state, arguments, _ = run(state)
+        assert arguments[[0, 1, 3]].tolist() == [10.0, 20.0, 40.0]
+    assert replicas.num_traces == 1
+    replicas.close()
 
 
-def test_lanes_that_rest_need_no_second_copy_of_everything():
-    lanes = VmapLanes(8)
-    state = lanes.start(lambda seed: jnp.full(100_000, seed), np.arange(8, dtype=np.float32))
+def test_deactivation_needs_no_second_copy_of_the_state():
+    replicas = BatchedReplicas(8)
+    state = replicas.init(lambda seed: jnp.full(100_000, seed), np.arange(8, dtype=np.float32))
     shapes = jax.ShapeDtypeStruct(state.shape, state.dtype), np.zeros(8, bool), 0
-    needed = lanes._repeat.lower(*shapes).compile().memory_analysis().temp_size_in_bytes
+    needed = replicas._repeat.lower(*shapes).compile().memory_analysis().temp_size_in_bytes
     assert needed < 0.5 * state.nbytes
-    lanes.close()
+    replicas.close()
 
 
-def test_on_the_cpu_lanes_are_spread_over_cores():
-    lanes = make_lanes(2)
-    assert isinstance(lanes, CoreLanes)
-    lanes.close()
+def test_replicas_are_threads_on_the_cpu():
+    replicas = make_replicas(2)
+    assert isinstance(replicas, ThreadedReplicas)
+    replicas.close()

@@ -1,150 +1,181 @@
-"""The training loop: what stops it, and what counts as solved."""
+"""The host loop: the first state, faults that stop it, and the metrics of an epoch."""
+
+import contextlib
+import copy
+from concurrent.futures import Future
 
 import jax
 import numpy as np
 import pytest
-from probes import Drift, Endless, OneStep
-from tiny import affine_actor, tiny_settings
+from probes import Drift
+from quick_trainings import quick_config
 
-from narl.deep.algorithm import Judgement
-from narl.deep.counters import LaneSpec
-from narl.deep.environment import open_env
-from narl.deep.evaluation import Evaluation, evaluate
-from narl.deep.metrics import promised_returns
-from narl.deep.trainer import Fault, Training
+from narl.deep.finite import Fault
+from narl.deep.trainer import Trainer
+from narl.deep.user_parts import UserParts
+from narl.errors import InputError
+from toy_worlds import Toy
 
-LANES = (LaneSpec(3, "narl", 0.1), LaneSpec(4, "narl", None))
-RAW = tiny_settings(model_depth=1, scale_targets=False)
+CONFIGS = (quick_config("narl", seeds=(3,)), quick_config("narl", seeds=(4,), radius=None))
 
 
-def until_learning(settings, **rest):
-    training = Training(settings, LANES, make_env=Drift, **rest)
-    while training.books.step <= settings.learn_after:
-        training.advance()
-    return training
+@pytest.fixture
+def without_programs(monkeypatch):
+    """Trainers that are only looked at, without the time of compiling."""
+    monkeypatch.setattr(Trainer, "_compile", lambda self: None)
 
 
-def spoil(training, change):
-    """Changes the state of the second lane."""
-    learner = jax.tree.map(np.copy, training.export())
-    change(learner)
-    training.restore(learner)
+def change_state(trainer, change):
+    """Change the state of a trainer on the host."""
+    state = jax.tree.map(np.copy, trainer.to_host())
+    change(state)
+    trainer.from_host(state)
 
 
-def go_on(training):
-    while not training.is_over:
-        training.advance()
+# --- the first state --------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_a_model_that_imagines_infinity_is_named():
-    training = until_learning(RAW)
-
-    def break_scale(learner):
-        learner.ensemble.target_scale.std[1] = np.inf
-
-    spoil(training, break_scale)
-    with pytest.raises(Fault, match=r"seed 4: \d+ imagined steps are not finite"):
-        go_on(training)
-    training.close()
-
-
-@pytest.mark.slow
-def test_a_loss_that_is_not_finite_is_named_at_once():
-    training = until_learning(RAW)
-    step = training.books.step
-
-    def break_critic(learner):
-        learner.sac.critic[0].b[1] = np.nan
-
-    spoil(training, break_critic)
-    with pytest.raises(Fault, match="seed 4: critic_loss is nan"):
-        go_on(training)
-    assert training.books.step <= step + 1
-    training.close()
+def test_every_replica_has_the_parameters_of_its_configuration(without_programs, cache):
+    configs = (
+        quick_config("narl", seeds=(3, 4)),
+        quick_config("narl", seeds=(3,), radius=None),
+        quick_config("mbpo", seeds=(3,), elites=1),
+        quick_config("mbpo", seeds=(4,)),
+    )
+    with contextlib.closing(Trainer(configs)) as trainer:
+        state = trainer.to_host()
+        assert trainer.seeds == [3, 4, 3, 3, 4]
+    np.testing.assert_allclose(state.params.radius[:3], [0.1, 0.1, np.inf])
+    assert state.params.num_elites[3:].tolist() == [1, 2]
+    narl, mbpo = state.params.optimism[0], state.params.optimism[3]
+    assert state.params.optimism.tolist() == [narl, narl, narl, mbpo, mbpo]
+    assert narl != mbpo
+    # The first action and the networks depend on the seed alone.
+    assert state.action[[0, 2]].tolist() == state.action[[3, 3]].tolist()
+    assert state.action[0] != state.action[1]
 
 
-@pytest.mark.slow
-def test_solved_is_confirmed_by_ten_episodes():
-    settings = tiny_settings(algo="sac", solved_return=1.0, eval_episodes=1, epoch_length=5)
-    lanes = [LaneSpec(0, "sac", None)]
-    training = Training(settings, lanes, make_env=OneStep)
-    rows = []
-    while len(rows) < 2:
-        rows += filter(None, [training.advance()])
-    training.close()
-    assert rows[0]["solved_step"] == rows[0]["confirmed_step"] == [5]
-    assert rows[0]["mean10"] == [1.0]
-    # Ten episodes are run until they have confirmed it.
-    assert rows[1]["mean10"] == [None]
-    assert rows[1]["confirmed_step"] == [5]
+def test_configurations_of_other_shapes_are_refused():
+    others = (
+        quick_config("sac"),
+        quick_config("narl", members=3),
+        quick_config("narl", steps=80),
+    )
+    for other in others:
+        with pytest.raises(InputError, match="configs: they cannot be trained together"):
+            Trainer((CONFIGS[0], other))
 
 
-@pytest.mark.slow
-def test_one_lucky_episode_does_not_confirm():
-    settings = tiny_settings(algo="sac", solved_return=-1e9, eval_episodes=1, epoch_length=5)
-    training = Training(settings, [LaneSpec(0, "sac", None)], make_env=Drift)
-    training.judges[0].env.spec = SPEC
-    row = None
-    while row is None:
-        row = training.advance()
-    training.close()
-    assert row["solved_step"] == [5]
-    assert row["confirmed_step"] == [None]
-    assert row["mean10"][0] < 1e6
-
-
-def test_the_model_promises_for_as_many_steps_as_the_environment_allowed():
-    """Cut after 2 steps, terminated after 2, cut later than the model went on; and 0 steps."""
-    sums = np.array([[[1.0, 3.0, 6.0, 10.0]] * 3, [[8.0, 8.0, 8.0, 8.0]] * 3], np.float32)
-    asked = [
-        Evaluation([0.0] * 3, [2, 2, 9], [True, False, True]),
-        Evaluation([np.nan] * 3, [0] * 3, [False] * 3),
-    ]
-    judgement = Judgement(sums, np.zeros((2, 3)))
-    np.testing.assert_allclose(promised_returns(judgement, asked), [(3 + 10 + 10) / 3, 8.0])
-
-
-@pytest.mark.slow
-def test_an_environment_that_cuts_its_own_episodes_is_imagined_as_long():
-    settings = tiny_settings(scale_targets=True, most_model_epochs=20, eval_horizon=500)
-    training = Training(settings, LANES, make_env=Endless)
-    row = {}
-    while not training.is_over:
-        row = training.advance() or row
-    training.close()
-    assert (row["eval_return"], row["eval_length"]) == ([3.0, 3.0], [3.0, 3.0])
-    # A poor model's promise, but of 3 steps and not of 500.
-    np.testing.assert_allclose(row["model_return"], 3.0, atol=3.0)
-
-
-@pytest.mark.parametrize(
-    ("env", "horizon", "expected"),
-    [
-        (Endless, 9, ([3.0], [3], [True])),
-        (Endless, 2, ([2.0], [2], [False])),
-        (OneStep, 9, ([1.0], [1], [False])),
-    ],
-)
-def test_an_evaluation_tells_who_ended_the_episode(env, horizon, expected):
-    actor = affine_actor([[0.0]], [0.0])
-    opened = open_env(env, 0)
-    assert tuple(evaluate(actor, opened, 1, 0, horizon)) == expected
-    opened.close()
-
-
-class SPEC:
-    reward_threshold = 1e6
-
-
-def test_a_training_that_cannot_begin_closes_its_environments(monkeypatch):
+def test_failed_start_closes_the_environments(monkeypatch):
     closed = []
 
     class Watched(Drift):
         def close(self):
             closed.append(self)
 
-    monkeypatch.setattr(Training, "_begin", lambda self: 1 / 0)
+    monkeypatch.setattr(Trainer, "_init_state", lambda self, indices: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        Training(RAW, LANES, make_env=Watched)
+        Trainer(CONFIGS, UserParts(env=Watched))
     assert len(closed) == 4
+
+
+# --- faults -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def shared_trainer(cache):
+    """A trainer after its first updates, with copies of its state and counters."""
+    with contextlib.closing(Trainer(CONFIGS)) as trainer:
+        while trainer.counters.step <= CONFIGS[0].learn_after:
+            trainer.step()
+        yield trainer, jax.tree.map(np.copy, trainer.to_host()), copy.deepcopy(trainer.counters)
+
+
+@pytest.fixture
+def trainer(shared_trainer):
+    """The trainer after its first updates, as if no test had used it."""
+    trainer, state, counters = shared_trainer
+    trainer.inactive.clear()
+    trainer.deactivate(slice(0))
+    trainer.from_host(state)
+    trainer.counters, trainer._loss, trainer._fit = copy.deepcopy(counters), None, None
+    return trainer
+
+
+def break_critic(state):
+    state.sac.critic[0].b[1] = np.nan
+
+
+def break_weights(state):
+    state.ensemble.weights.network[0].b[1] = np.nan
+
+
+def break_scale(state):
+    state.ensemble.target_scale.std[1] = np.inf
+
+
+def step_twice(trainer):
+    """Take a step with an update, and the next one, which looks at its loss."""
+    trainer.step()
+    trainer.step()
+
+
+def imagine(trainer):
+    """Fill the model buffer with the model as it is, without another fit."""
+    trainer._fit = Future()
+    trainer._fit.set_result(trainer.counters.reports["fit"])
+    trainer._renew_model()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "program", "cause"),
+    [
+        (break_critic, Trainer.check_policies, r"sac\.critic\.0\.b is nan"),
+        (break_critic, step_twice, "critic_loss is nan"),
+        (break_weights, Trainer._renew_model, r"the model's holdout error is (nan|inf)"),
+        (break_scale, imagine, r"\d+ imagined steps not finite"),
+    ],
+)
+def test_number_that_is_not_finite_is_named(trainer, change, program, cause):
+    change_state(trainer, change)
+    with pytest.raises(Fault, match=rf"step 2\d: narl, radius None, seed 4: {cause}") as fault:
+        program(trainer)
+    assert "\n" not in str(fault.value)
+
+
+@pytest.mark.slow
+def test_inactive_replica_stops_no_other_one(trainer):
+    trainer.deactivate(slice(1, 2))
+    change_state(trainer, break_critic)
+    step_twice(trainer)
+    trainer.check_policies()
+
+
+# --- metrics ----------------------------------------------------------------------------------
+
+
+class Truncating(Toy):
+    """Rewards every step with 1 and truncates its episodes after 3, without a wrapper."""
+
+    def reset(self, *, seed=None, options=None):
+        self.length = 0
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        obs, _, _, _, info = super().step(action)
+        self.length += 1
+        return obs, 1.0, False, self.length == 3, info
+
+
+@pytest.mark.slow
+def test_environment_that_truncates_its_episodes_is_imagined_as_long(cache):
+    config = quick_config("narl", seeds=(3, 4))
+    with contextlib.closing(Trainer([config], UserParts(env=Truncating))) as trainer:
+        assert trainer.horizon == config.eval_horizon
+        while (row := trainer.step()) is None or not trainer.is_over:
+            pass
+    assert (row["eval_return"], row["eval_length"]) == ([3.0, 3.0], [3.0, 3.0])
+    # The return of a poor model, but over 3 steps and not over 40.
+    np.testing.assert_allclose(row["model_return"], 3.0, atol=3.0)

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from narl.deep.checked_config import make_config
 from narl.deep.config import Config
-from narl.deep.make_config import make_config
 from narl.report.training_summary import TrainingSummary
 
 POLE, TOY = "InvertedPendulum-v5", "toy_worlds:Toy-v0"

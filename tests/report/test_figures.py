@@ -6,7 +6,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
-from fake_outcomes import fig1a, fig1b, fig1c, line_chart, small_section
+from fake_outcomes import fig1a, fig1c, line_chart, small_section
 
 from narl.errors import InputError
 from narl.report import draw_figure, write_report
@@ -17,16 +17,16 @@ from narl.report.page import compose_page
 
 def test_figure_has_the_lines_axes_and_names_of_its_chart() -> None:
     before = dict(matplotlib.rcParams)
-    (chart,) = fig1b().charts
+    chart = fig1a().charts[1]
     figure = draw_figure(chart)
     (axes,) = figure.axes
-    assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "log")
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert (axes.get_title("left"), axes.get_xlabel()) == (chart.title, chart.x_label)
     (legend,) = figure.legends
     names = [text.get_text() for text in legend.get_texts()]
     assert names == [*(series.label for series in chart.series), "V* = 3.3973"]
     np.testing.assert_allclose(axes.lines[0].get_ydata(), chart.series[0].y)
-    assert len(axes.collections) == 4
+    assert len(axes.collections) == 6
     assert dict(matplotlib.rcParams) == before
 
 
@@ -84,7 +84,7 @@ def test_figures_are_the_same_bytes_without_a_date(kind: str) -> None:
 def test_report_is_one_page_and_two_files_per_chart(tmp_path: Path) -> None:
     out = tmp_path / "new" / "page.html"
     written = write_report([fig1c(), small_section()], out)
-    names = ["fig1c-paper-solved", "fig1c-paper-stochastic", "exp-smoke-regret"]
+    names = ["fig1c-small-solved", "fig1c-small-stochastic", "exp-smoke-regret"]
     folder = tmp_path / "new" / "page-figures"
     files = [folder / f"{name}.{kind}" for name in names for kind in ("png", "pdf")]
     assert written == [out, *files]

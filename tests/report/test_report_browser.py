@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from fake_outcomes import line_chart, outcomes, small_section
+from fake_outcomes import fake_sections, line_chart, small_section
 from test_page import HOSTILE
 
-from narl.report.document import Introduction, Section, Series, Table
+from narl.report.document import Introduction, Series, Table
 from narl.report.number_format import format_number
 from narl.report.page import chart_anchor, compose_page
 from narl.report.palette import choose_looks
@@ -36,26 +36,24 @@ def browser() -> Iterator["playwright.Browser"]:
 
 
 class Tab:
-    """A tab with a report, and every problem and request since it was opened."""
+    """A tab with a report, and the problems and requests since it was opened."""
 
-    def __init__(self, browser: "playwright.Browser", file: Path, content: str) -> None:
-        file.write_text(content, encoding="utf-8")
-        self.address = file.as_uri()
+    def __init__(self, browser: "playwright.Browser", address: str) -> None:
+        self.address = address
         self.page = browser.new_page(viewport={"width": 1280, "height": 900})
         self.problems: list[str] = []
         self.requests: list[str] = []
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on(
-            "console",
-            lambda message: (
-                self.problems.append(message.text) if message.type in ("error", "warning") else None
-            ),
-        )
+        self.page.on("console", self._note_message)
         self.open()
 
+    def _note_message(self, message: "playwright.ConsoleMessage") -> None:
+        if message.type in ("error", "warning"):
+            self.problems.append(message.text)
+
     def open(self) -> None:
-        """Open the report anew and wait until every chart is drawn."""
+        """Open the report and wait until every chart is drawn."""
         self.page.goto(self.address)
         self.page.wait_for_selector("html[data-ready=drawn]", state="attached")
 
@@ -77,21 +75,13 @@ class Tab:
 
 
 @pytest.fixture
-def tab(browser: "playwright.Browser", page: str, tmp_path: Path) -> Iterator[Tab]:
-    """A tab with the report of the made-up outcomes; its problems must be expected."""
-    tab = Tab(browser, tmp_path / "report.html", page)
-    yield tab
-    tab.page.close()
-    assert tab.problems == []
+def open_page(browser: "playwright.Browser", tmp_path: Path) -> Iterator[Callable[[str], Tab]]:
+    """Open a page in a tab, which must have no problems in the end."""
+    tabs: list[Tab] = []
 
-
-@pytest.fixture
-def open_sections(browser: "playwright.Browser", tmp_path: Path):
-    """Open a report of these sections."""
-    tabs = []
-
-    def open_(*sections: Section) -> Tab:
-        tabs.append(Tab(browser, tmp_path / "own.html", compose_page(sections)))
+    def open_(content: str) -> Tab:
+        (tmp_path / "report.html").write_text(content, encoding="utf-8")
+        tabs.append(Tab(browser, (tmp_path / "report.html").as_uri()))
         return tabs[-1]
 
     yield open_
@@ -100,8 +90,14 @@ def open_sections(browser: "playwright.Browser", tmp_path: Path):
         assert tab.problems == []
 
 
+@pytest.fixture
+def tab(open_page: Callable[[str], Tab], page: str) -> Tab:
+    """A tab with the report of the made-up outcomes."""
+    return open_page(page)
+
+
 def test_every_chart_is_drawn_and_nothing_is_loaded(tab: Tab) -> None:
-    sections = [outcome.section() for outcome in outcomes()]
+    sections = fake_sections()
     looks = choose_looks(chart for section in sections for chart in section.charts)
     for section in sections:
         for chart in section.charts:
@@ -169,7 +165,7 @@ def test_pointer_and_arrow_keys_show_values_and_quartiles(tab: Tab) -> None:
     tab.wait_for_count(f"{REGRET} .mark-symbol path", 6)
     assert tip.locator("p").text_content() == "episode 1,000"
     rows = [row.locator("th, td").all_inner_texts() for row in tip.locator("tr").all()]
-    regret = sorted(outcomes()[0].charts[0].series, key=lambda series: -series.y[-1])
+    regret = sorted(fake_sections()[0].charts[0].series, key=lambda series: -series.y[-1])
     assert rows == [
         [
             series.label,
@@ -221,9 +217,10 @@ def test_zooming_panning_and_reset(tab: Tab) -> None:
     assert shown() == whole
 
 
-def test_click_on_a_column_sorts_with_missing_values_last(open_sections) -> None:
+def test_click_on_a_column_sorts_with_missing_values_last(open_page) -> None:
     rows = [["b", 20.5, "12 [9]"], ["a", None, "−3 [1]"], ["c", -1000.0, "x"], ["d", 3.0, "2.5"]]
-    tab = open_sections(small_section(tables=[Table("t", "T", ["A", "B", "C"], rows)]))
+    section = small_section(tables=[Table("t", "T", ["A", "B", "C"], rows)])
+    tab = open_page(compose_page([section]))
     table = tab.page.locator("#exp-smoke-table-t")
     orders = []
     for column in (1, 1, 2, 2, 3):
@@ -233,10 +230,10 @@ def test_click_on_a_column_sorts_with_missing_values_last(open_sections) -> None
     assert tab.page.locator("th[aria-sort=ascending]").all_inner_texts() == ["C"]
 
 
-def test_hostile_text_does_nothing(open_sections) -> None:
+def test_hostile_text_does_nothing(open_page) -> None:
     chart = line_chart(Series(HOSTILE, [1.0, 2.0], [1.0, 2.0]), title=HOSTILE, x_label=HOSTILE)
-    introduction = [Introduction(HOSTILE, HOSTILE)]
-    tab = open_sections(small_section(charts=[chart], introduction=introduction))
+    section = small_section(charts=[chart], introduction=[Introduction(HOSTILE, HOSTILE)])
+    tab = open_page(compose_page([section]))
     assert tab.page.locator(".role-axis-title").first.text_content() == HOSTILE
     tab.page.locator(".plot").hover()
     playwright.expect(tab.page.locator("#tip th")).to_have_text(HOSTILE)
@@ -257,7 +254,7 @@ def test_page_fits_dark_screens_phones_and_print(tab: Tab) -> None:
     assert tab.page.evaluate("document.documentElement.scrollWidth") == 390
     plots = tab.page.locator(".plot svg")
     widths = plots.evaluate_all("plots => plots.map(plot => plot.clientWidth)")
-    assert len(widths) == 6
+    assert len(widths) == 4
     assert all(300 < width <= 390 for width in widths)
     tab.page.emulate_media(media="print")
     assert tab.page.locator(".zoom").first.is_hidden()

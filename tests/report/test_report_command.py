@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fake_trainings import ALL_SECONDS, POLE, TOY, metrics_rows, training
+from html_reader import HtmlReader
 
 from narl import storage
 from narl.deep.config import Config
@@ -147,3 +149,21 @@ def test_help_names_experiments_and_trainings(call) -> None:
     assert "[RUN ...]" in answer.out
     assert "`narl reproduce`" in answer.out
     assert "trainings of `narl train`" in answer.out
+
+
+@pytest.mark.slow
+def test_real_trainings_are_reported_finished_or_not(call, shared_trainings) -> None:
+    root, finished, unfinished, _ = shared_trainings
+    assert call("report", finished, unfinished, "--runs", str(root)).status == 0
+    reader = HtmlReader(read("report.html"))
+    texts = [text for text in reader.texts("p") if text.startswith("SAC")]
+    assert [text.split(": ")[1] for text in texts] == [
+        "2 seeds, 300 steps.",
+        "one seed, 200 of 300 steps, not finished.",
+    ]
+    (chart,) = reader.find("script", type="application/json")
+    series = json.loads(chart.text)["series"]
+    assert [line["x"] for line in series] == [[100, 200, 300], [100, 200]]
+    run = storage.load_run(root, finished)
+    assert series[0]["y"][-1] == pytest.approx(np.mean(run.metrics["final_return"]))
+    assert run.environment["mujoco"] in reader.texts("header")[0]

@@ -8,8 +8,8 @@ import pytest
 from fake_trainings import POLE, TOY, training
 
 from narl.commands import train
+from narl.deep.checked_config import make_config
 from narl.deep.config import Config, users_of
-from narl.deep.make_config import make_config
 from narl.report.training_summary import command_of, seeds_as_text
 
 ALGORITHMS = ["narl", "mbpo", "sac"]
@@ -63,15 +63,6 @@ def test_command_of_defaults_has_no_options(env: str, algo: str) -> None:
 def test_command_gives_all_options_again(env: str, algo: str) -> None:
     config = training(algo, env, **other_values(algo, env))
     assert config_of(command_of(config)) == config
-
-
-@pytest.mark.slow
-def test_command_gives_each_option_again_by_itself() -> None:
-    for name, value in other_values("narl", "Hopper-v5").items():
-        needed = {"solved_return": 1.0} if name == "until_solved" else {}
-        config = training("narl", "Hopper-v5", **{name: value}, **needed)
-        assert config_of(command_of(config)) == config, name
-        assert command_of(config).count(" --") == 2 + len(needed)
 
 
 @pytest.mark.parametrize(

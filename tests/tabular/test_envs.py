@@ -1,4 +1,4 @@
-"""The environments against hand-computed values, and Deep Sea against bsuite itself."""
+"""The environments against values by hand, and Deep Sea against bsuite itself."""
 
 import importlib
 import importlib.util
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LEFT, RIGHT = 0, 1
 
 
-def test_riverswim_is_the_table_of_the_facts():
+def test_riverswim_tables():
     mdp = riverswim()
     assert mdp.p.shape == (6, 2, 6)
     assert (mdp.horizon, mdp.name) == (20, "riverswim")
@@ -51,18 +51,18 @@ def test_riverswim_values():
     mdp = riverswim()
     assert solve(mdp).value == pytest.approx(3.3973, abs=5e-5)
     assert policy_value(mdp, np.full((20, 6), LEFT)) == pytest.approx(0.1)
-    # Too short to reach the far end: twice .005 is all there is.
+    # Too short to reach the right end: the left end pays .005 twice.
     assert solve(riverswim(horizon=2)).value == pytest.approx(0.01)
 
 
-def test_the_smallest_riverswim_by_hand():
+def test_smallest_riverswim_by_hand():
     mdp = riverswim(num_states=2, horizon=2)
     assert mdp.name == "riverswim-2"
     np.testing.assert_allclose(mdp.p[:, RIGHT], [[0.4, 0.6], [0.4, 0.6]])
     assert solve(mdp).value == pytest.approx(0.4 * 0.005 + 0.6 * 1)
 
 
-def test_stochastic_chain_is_the_table_of_the_facts():
+def test_stochastic_chain_tables():
     mdp = stochastic_chain(4)
     assert (mdp.horizon, mdp.name) == (4, "stochastic_chain-4")
     np.testing.assert_array_equal(mdp.p[:, LEFT].argmax(axis=-1), [0, 0, 1, 2])
@@ -81,18 +81,18 @@ def test_stochastic_chain_optimum(size):
     assert stochastic_chain(size, horizon=7).horizon == 7
 
 
-@pytest.mark.parametrize("size", [2, 5, 10, 28])
+@pytest.mark.parametrize("size", [2, 10, 28])
 def test_deep_sea_optimum(size):
     mdp = deep_sea(size)
     assert mdp.name == f"deep_sea-{size}"
     assert mdp.horizon == size
     solution = solve(mdp)
     assert solution.value == pytest.approx(0.99, abs=1e-12)
-    # Going left from the start, for free, is the best of what is left.
+    # After going left from the start, which is free, the best value is 0.
     assert solution.q_star[0, 0].min() == pytest.approx(0, abs=1e-12)
 
 
-@pytest.mark.parametrize("size", [2, 5, 10, 28])
+@pytest.mark.parametrize("size", [2, 10, 28])
 def test_stochastic_deep_sea_optimum(size):
     mdp = deep_sea(size, stochastic=True)
     assert mdp.name == f"deep_sea_stochastic-{size}"
@@ -106,7 +106,7 @@ def test_stochastic_deep_sea_optimum(size):
     assert policy_value(mdp, np.tile(always_right, (size, 1))) == pytest.approx(bsuites)
 
 
-def test_without_random_actions_one_is_right_everywhere():
+def test_deep_sea_without_random_actions_has_right_as_action_one():
     mdp = deep_sea(3, randomize_actions=False)
     assert policy_value(mdp, np.ones((3, 9), dtype=int)) == pytest.approx(0.99)
     assert (mdp.bad[[0, 4, 8]] == [1, 0]).all()
@@ -115,7 +115,7 @@ def test_without_random_actions_one_is_right_everywhere():
 
 @pytest.fixture(scope="module")
 def bsuite_deep_sea():
-    """bsuite's own Deep Sea, imported past the package's front door.
+    """bsuite's own Deep Sea, imported without the package itself.
 
     `import bsuite` loads pandas and scikit-image for other experiments; Deep Sea needs neither.
     """
@@ -131,7 +131,7 @@ def bsuite_deep_sea():
 
 
 class Scripted:
-    """Stands for bsuite's generator: says what it is told instead of drawing."""
+    """A replacement of bsuite's generator that returns given numbers."""
 
     def __init__(self, uniform: float, normal: float) -> None:
         self.rand = lambda: uniform
@@ -139,8 +139,8 @@ class Scripted:
 
 
 @pytest.mark.parametrize("stochastic", [False, True])
-@pytest.mark.parametrize("size", [2, 3, 7, 10])
-def test_every_move_in_deep_sea_is_bsuites(bsuite_deep_sea, size, stochastic):
+@pytest.mark.parametrize("size", [2, 7])
+def test_deep_sea_moves_are_those_of_bsuite(bsuite_deep_sea, size, stochastic):
     mdp = deep_sea(size, stochastic=stochastic)
     theirs = bsuite_deep_sea.DeepSea(size, deterministic=not stochastic, mapping_seed=42)
     normal = 0.7
@@ -165,7 +165,7 @@ def test_every_move_in_deep_sea_is_bsuites(bsuite_deep_sea, size, stochastic):
 
 
 @pytest.mark.parametrize("stochastic", [False, True])
-def test_whole_episodes_of_deep_sea_are_bsuites(bsuite_deep_sea, stochastic):
+def test_deep_sea_episodes_are_those_of_bsuite(bsuite_deep_sea, stochastic):
     size, num_bad = 6, 0
     mdp = deep_sea(size, stochastic=stochastic)
     theirs = bsuite_deep_sea.DeepSea(size, deterministic=not stochastic, seed=5, mapping_seed=42)
@@ -190,7 +190,7 @@ def test_whole_episodes_of_deep_sea_are_bsuites(bsuite_deep_sea, stochastic):
     assert 0 < num_bad < 200
 
 
-def test_the_unmapped_deep_sea_is_bsuites(bsuite_deep_sea):
+def test_deep_sea_without_mapping_is_that_of_bsuite(bsuite_deep_sea):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Environment is in debug mode")
         theirs = bsuite_deep_sea.DeepSea(4, randomize_actions=False)
@@ -201,7 +201,7 @@ def test_the_unmapped_deep_sea_is_bsuites(bsuite_deep_sea):
 
 
 @pytest.mark.parametrize("mapping_seed", [0, 1, 42])
-def test_the_action_mapping_is_bsuites(bsuite_deep_sea, mapping_seed):
+def test_deep_sea_mapping_is_that_of_bsuite(bsuite_deep_sea, mapping_seed):
     theirs = bsuite_deep_sea.DeepSea(10, mapping_seed=mapping_seed)
     right = deep_sea(10, mapping_seed=mapping_seed).r.astype(bool).argmax(axis=-1)
     np.testing.assert_array_equal(right.reshape(10, 10), theirs._action_mapping)
@@ -253,21 +253,20 @@ def test_concentration_and_seed_of_random_mdps():
         ("random-mdp", (10, 3, 10), 10),
     ],
 )
-def test_every_name_makes_its_environment(name, shape, horizon):
+def test_make_builds_every_named_environment(name, shape, horizon):
     mdp = make(name)
     assert (mdp.p.shape, mdp.horizon) == (shape, horizon)
-    assert ENVIRONMENTS[name].about
     bigger = make(name, size=12)
     assert bigger.num_states == (144 if "deep-sea" in name else 12)
     with pytest.raises(InputError, match="size: 1 is too small; the nearest valid value is 2"):
         make(name, size=1)
 
 
-def test_names_cover_the_registry():
+def test_gymnasium_names_cover_all_environments():
     assert list(registration.NAMES.values()) == list(ENVIRONMENTS)
 
 
-def test_make_passes_horizon_and_seed_on():
+def test_make_uses_horizon_and_seed():
     assert make("riverswim", horizon=5).horizon == 5
     assert make("stochastic-chain", size=4, horizon=9).horizon == 9
     assert make("random-mdp", horizon=3).horizon == 3
@@ -297,15 +296,13 @@ def test_make_reads_files_and_gymnasium(tmp_path):
         ({"name": "gym:CliffWalking-v1"}, r"^horizon: CliffWalking-v1 has no time limit"),
         ({"name": "none.npz"}, r"^env: there is no file 'none.npz'"),
         ({"name": "riverswim", "horizon": 0}, r"^horizon: 0 is too small; .* value is 1$"),
-        ({"name": "none.npz", "horizon": 0}, r"^horizon: 0 is too small; .* value is 1$"),
         ({"name": "riverswim", "size": 2.5}, r"^size: 2.5 is wrong; .* whole number >= 2$"),
-        ({"name": "riverswim", "size": True}, r"^size: True is wrong; .* whole number >= 2$"),
         ({"name": "deep-sea", "size": 1000}, rf"^size: 1000 is too large; .* {MAX_DEEP_SEA}$"),
         ({"name": "deep-sea", "horizon": 20}, r"^horizon: 20 is wrong .* value is 10$"),
         ({"name": "random-mdp", "seed": -1}, r"^seed: -1 is too small; .* value is 0$"),
     ],
 )
-def test_make_refuses_in_one_line(arguments, line):
+def test_make_refuses_wrong_values(arguments, line):
     with pytest.raises(InputError, match=line) as error:
         make(**arguments)
     assert "\n" not in str(error.value)
@@ -315,23 +312,21 @@ def test_make_refuses_in_one_line(arguments, line):
     ("build", "line"),
     [
         (lambda: riverswim(1), r"^num_states: 1 is too small; the nearest valid value is 2$"),
-        (lambda: riverswim(horizon=0), r"^horizon: 0 is too small"),
         (lambda: stochastic_chain(1), r"^size: 1 is too small"),
         (lambda: deep_sea(1), r"^size: 1 is too small"),
         (lambda: deep_sea(5, mapping_seed=-1), r"^mapping_seed: -1 is too small"),
         (lambda: random_mdp(0), r"^num_states: 0 is too small; the nearest valid value is 1$"),
-        (lambda: random_mdp(num_actions=0), r"^num_actions: 0 is too small"),
         (lambda: random_mdp(concentration=0), r"^concentration: 0 is wrong; .* > 0$"),
         (lambda: random_mdp(concentration=np.nan), r"^concentration: nan is wrong"),
         (lambda: random_mdp(reward_std=-1), r"^reward_std: -1 is wrong; .* >= 0$"),
     ],
 )
-def test_builders_refuse_in_one_line(build, line):
+def test_builders_refuse_wrong_values(build, line):
     with pytest.raises(InputError, match=line):
         build()
 
 
-def test_registering_is_idempotent_and_the_environments_take_settings():
+def test_registered_environments_take_options():
     registration.register()
     registration.register()
     assert set(registration.NAMES) <= set(gymnasium.registry)

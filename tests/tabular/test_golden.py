@@ -1,7 +1,7 @@
-"""Every agent on RiverSwim: Eq. 1 adds up, and the numbers are those of the last release.
+"""Every agent on RiverSwim: Eq. 1 adds up, and the numbers are the stored ones.
 
-`tests/golden/riverswim.json` keeps the figures, so that no algorithm changes unnoticed. After a
-change that is meant, write them anew, look at the difference and commit it:
+`tests/golden/riverswim.json` keeps the numbers, so that no algorithm changes unnoticed. After an
+intended change write them again, look at the difference and commit it:
 
     python tests/tabular/test_golden.py --write
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from every_agent import LABELS, NUM_EPISODES, SEEDS, VARIANTS, trace_of
+from variants import LABELS, NUM_EPISODES, SEEDS, VARIANTS, trace_of
 
 from narl.tabular import riverswim
 
@@ -22,7 +22,7 @@ EVERY = 10
 
 
 def figures(label: str) -> dict[str, list[list[float]]]:
-    """What is kept of a variant, per seed: cumulative regret and Ṽ_k after every tenth episode."""
+    """Return cumulative regret and Ṽ_k of a variant after every tenth episode, per seed."""
     trace = trace_of(label)
     kept = {"regret": trace.regret.cumsum(axis=1), "value": trace.value}
     return {
@@ -36,7 +36,7 @@ def label(request) -> str:
     return request.param
 
 
-def test_the_figures_are_the_kept_ones(label):
+def test_numbers_are_the_stored_ones(label):
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
     kept = golden[label]
     for name, rows in figures(label).items():
@@ -44,7 +44,7 @@ def test_the_figures_are_the_kept_ones(label):
         np.testing.assert_allclose(rows, kept[name], rtol=1e-4, atol=1e-5, err_msg=name)
 
 
-def test_optimism_and_estimation_error_sum_to_the_regret(label):
+def test_optimism_and_estimation_error_add_up_to_regret(label):
     trace = trace_of(label)
     terms = trace.decomposition
     total = terms.optimism + terms.estimation_error
@@ -57,7 +57,7 @@ def test_optimism_and_estimation_error_sum_to_the_regret(label):
     np.testing.assert_array_equal(trace.optimism, trace.v_star - trace.value)
 
 
-def test_every_figure_lies_where_it_can(label):
+def test_scores_are_finite_and_in_range(label):
     trace, mdp = trace_of(label), riverswim()
     shape = len(SEEDS), NUM_EPISODES
     for name in ("regret", "value", "trajectory_gap", "realised_return"):
@@ -73,12 +73,12 @@ def test_every_figure_lies_where_it_can(label):
     assert (trace.realised_return <= mdp.horizon).all()
 
 
-def test_the_file_holds_every_variant_and_no_other():
+def test_file_has_exactly_the_variants():
     assert set(json.loads(GOLDEN.read_text(encoding="utf-8"))) == set(VARIANTS)
 
 
 def write() -> None:
-    """Writes the file anew."""
+    """Write the file again."""
     entries = [f"  {json.dumps(label)}: {json.dumps(figures(label))}" for label in VARIANTS]
     GOLDEN.write_text("{\n" + ",\n".join(entries) + "\n}\n", encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""MDPs from and to Gymnasium and `.npz` files."""
+"""Conversion of MDPs from and to Gymnasium and `.npz` files."""
 
 import dataclasses
 
@@ -34,7 +34,7 @@ def assert_same(one: TabularMDP, two: TabularMDP) -> None:
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-15, err_msg=field)
 
 
-# From Gymnasium
+# --- from Gymnasium ------------------------------------------------------------------------
 
 
 def test_slippery_frozen_lake_by_hand():
@@ -59,7 +59,7 @@ def test_frozen_lake_without_ice_takes_six_steps(horizon, value):
     assert not mdp.r_std.any()
 
 
-def test_frozen_lakes_value_is_what_playing_it_earns():
+def test_frozen_lake_value_is_the_mean_return_of_episodes():
     env = gymnasium.make("FrozenLake-v1")
     mdp = from_gymnasium(env)
     policy = solve(mdp).q_star.argmax(axis=-1)
@@ -88,7 +88,7 @@ def test_cliff_walking_takes_thirteen_steps():
     assert mdp.p[36, 1, 36] == 1
 
 
-def test_taxi_starts_anywhere_and_its_best_mean_return_is_known():
+def test_taxi_has_its_known_optimum():
     mdp = from_gymnasium("Taxi-v4")
     assert (mdp.num_states, mdp.num_actions, mdp.horizon) == (501, 6, 200)
     assert np.count_nonzero(mdp.p0) == 300
@@ -96,7 +96,7 @@ def test_taxi_starts_anywhere_and_its_best_mean_return_is_known():
 
 
 class Table(gymnasium.Env):
-    """An environment of a user's, with only what the test gives it."""
+    """An environment of a user with a given table."""
 
     def __init__(self, table, start=0, **attributes):
         self.P = table
@@ -112,7 +112,7 @@ class Table(gymnasium.Env):
 LOOP = {0: {0: [(0.25, 0, 4, False), (0.75, 1, 0, False)]}, 1: {0: [(1.0, 1, 2, False)]}}
 
 
-def test_a_table_that_never_terminates_gets_no_extra_state():
+def test_table_without_termination_has_no_added_state():
     mdp = from_gymnasium(Table(LOOP), 5)
     assert mdp.name == "Table"
     np.testing.assert_allclose(mdp.p, [[[0.25, 0.75]], [[0, 1]]])
@@ -120,7 +120,7 @@ def test_a_table_that_never_terminates_gets_no_extra_state():
     np.testing.assert_allclose(mdp.r_std, [[np.sqrt(0.25 * 9 + 0.75)], [0]])
 
 
-def test_the_two_outcomes_that_lead_to_one_state_are_added_up():
+def test_outcomes_with_the_same_next_state_are_summed():
     table = [[[(0.5, 0, 1, False), (0.25, 0, 0, False), (0.25, 0, 0, True)]]]
     mdp = from_gymnasium(Table(table), 5)
     np.testing.assert_allclose(mdp.p, [[[0.75, 0.25]], [[0, 1]]])
@@ -136,7 +136,7 @@ def test_the_two_outcomes_that_lead_to_one_state_are_added_up():
         (Table(LOOP, initial_state_distrib=[0.3, 0.7]), [0.3, 0.7]),
     ],
 )
-def test_where_a_table_starts(env, p0):
+def test_first_state_of_a_table(env, p0):
     np.testing.assert_allclose(from_gymnasium(env, 2).p0, p0)
 
 
@@ -158,13 +158,13 @@ def test_where_a_table_starts(env, p0):
     ],
 )
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
-def test_tables_that_cannot_be_used_are_refused_in_one_line(env, line):
+def test_from_gymnasium_refuses_unusable_tables(env, line):
     with pytest.raises(InputError, match=line) as error:
         from_gymnasium(env, 3)
     assert "\n" not in str(error.value)
 
 
-def test_horizons_and_settings_that_cannot_be_used():
+def test_from_gymnasium_refuses_wrong_horizons_and_options():
     with pytest.raises(InputError, match=r"^horizon: Table has no time limit of its own"):
         from_gymnasium(Table(LOOP))
     with pytest.raises(InputError, match=r"^horizon: 0 is wrong"):
@@ -175,23 +175,16 @@ def test_horizons_and_settings_that_cannot_be_used():
         from_gymnasium("FrozenLake-v1", 3, slippery=False)
 
 
-# To Gymnasium
+# --- to Gymnasium --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "mdp",
-    [
-        riverswim(),
-        stochastic_chain(4),
-        deep_sea(3),
-        deep_sea(3, stochastic=True),
-        random_mdp(1, 1, horizon=1),
-        random_mdp(horizon=1),
-    ],
+    [riverswim(), deep_sea(3, stochastic=True), random_mdp(1, 1, horizon=1)],
     ids=lambda mdp: f"{mdp.name}-H{mdp.horizon}",
 )
 @pytest.mark.parametrize("render_mode", [None, "ansi"])
-def test_every_mdp_passes_gymnasiums_checker(mdp, render_mode):
+def test_environments_pass_the_checker_of_gymnasium(mdp, render_mode):
     env = to_gymnasium(mdp, render_mode)
     check_env(env)  # its warnings are errors here
     assert env.observation_space.n == mdp.num_states
@@ -199,14 +192,14 @@ def test_every_mdp_passes_gymnasiums_checker(mdp, render_mode):
 
 
 @pytest.mark.parametrize("gymnasium_id", registration.NAMES)
-def test_every_registered_environment_passes_gymnasiums_checker(gymnasium_id):
+def test_registered_environments_pass_the_checker_of_gymnasium(gymnasium_id):
     registration.register()
     env = gymnasium.make(gymnasium_id).unwrapped
     check_env(env)
     assert env.spec.id == gymnasium_id
 
 
-def test_an_episode_terminates_at_the_horizon_and_then_wants_a_reset():
+def test_episode_terminates_at_the_horizon():
     env = to_gymnasium(riverswim(horizon=3))
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(0)
@@ -224,7 +217,7 @@ def test_an_episode_terminates_at_the_horizon_and_then_wants_a_reset():
         env.step(2)
 
 
-def test_the_seed_decides_the_episode():
+def test_reset_seed_decides_the_episode():
     def play(seed):
         env = to_gymnasium(random_mdp(horizon=30))
         states = [env.reset(seed=seed)[0]]
@@ -237,7 +230,7 @@ def test_the_seed_decides_the_episode():
     assert play(3) != play(4)
 
 
-def test_steps_have_the_tables_frequencies_and_the_policys_value():
+def test_steps_follow_the_tables():
     mdp = random_mdp(3, 2, horizon=4, reward_std=0.5, seed=5)
     env = to_gymnasium(mdp)
     policy = np.random.default_rng(0).integers(2, size=(4, 3))
@@ -259,7 +252,7 @@ def test_steps_have_the_tables_frequencies_and_the_policys_value():
     assert np.mean(returns) == pytest.approx(policy_value(mdp, policy), abs=error)
 
 
-def test_rendering():
+def test_render_describes_the_step():
     env = to_gymnasium(riverswim(), render_mode="ansi")
     env.reset(seed=0)
     assert env.render() == "step 0 of 20: state 0\n"
@@ -270,7 +263,7 @@ def test_rendering():
         to_gymnasium(riverswim(), render_mode="human")
 
 
-def test_there_and_back():
+def test_conversion_to_gymnasium_and_back_is_exact():
     mdp = deep_sea(4, stochastic=True)
     env = to_gymnasium(mdp)
     assert isinstance(env, TabularEnv)
@@ -282,7 +275,7 @@ def test_there_and_back():
     assert_same(from_gymnasium("narl/DeepSeaStochastic-v0", size=4), mdp)
 
 
-def test_gymnasium_runs_several_copies_at_once():
+def test_environments_work_in_a_vector_environment():
     registration.register()
     envs = gymnasium.make_vec("narl/RiverSwim-v0", num_envs=3, vectorization_mode="sync")
     states, info = envs.reset(seed=0)
@@ -293,7 +286,7 @@ def test_gymnasium_runs_several_copies_at_once():
     envs.close()
 
 
-# npz files
+# --- npz files -----------------------------------------------------------------------------
 
 
 @settings(max_examples=20, deadline=None)
@@ -303,7 +296,7 @@ def test_gymnasium_runs_several_copies_at_once():
     horizon=st.integers(1, 10**6),
     seed=st.integers(0, 10**6),
 )
-def test_what_is_saved_is_loaded(tmp_path_factory, num_states, num_actions, horizon, seed):
+def test_load_npz_returns_what_was_saved(tmp_path_factory, num_states, num_actions, horizon, seed):
     path = tmp_path_factory.mktemp("npz") / "a.npz"
     mdp = random_mdp(num_states, num_actions, horizon, seed=seed)
     assert save_npz(path, mdp) == path
@@ -311,13 +304,8 @@ def test_what_is_saved_is_loaded(tmp_path_factory, num_states, num_actions, hori
     assert [entry.name for entry in path.parent.iterdir()] == ["a.npz"]
 
 
-def test_deep_sea_keeps_what_is_bad(tmp_path):
-    mdp = deep_sea(4)
-    assert_same(load_npz(save_npz(tmp_path / "sea.npz", mdp)), mdp)
-
-
-@pytest.mark.parametrize("rule", [(0.8, 100), (1.0, 1), (1e-3, 7)])
-def test_the_rule_for_solved_is_kept(tmp_path, rule):
+@pytest.mark.parametrize("rule", [(0.9, 1), (0.8, 100), (1e-3, 7)])
+def test_npz_keeps_bad_actions_and_the_rule_for_solved(tmp_path, rule):
     mdp = dataclasses.replace(deep_sea(4), solved_rule=rule)
     loaded = load_npz(save_npz(tmp_path / "sea.npz", mdp))
     assert loaded.solved_rule == rule
@@ -333,7 +321,7 @@ GOOD = {
 }
 
 
-def test_the_four_entries_are_enough(tmp_path):
+def test_load_npz_needs_four_entries(tmp_path):
     path = tmp_path / "mine.npz"
     np.savez(path, **GOOD)
     mdp = load_npz(str(path))
@@ -343,45 +331,27 @@ def test_the_four_entries_are_enough(tmp_path):
     assert load_npz(path).r_std.tolist() == [[1], [1]]
 
 
-def changed(field: str, index: tuple, value: float) -> dict[str, np.ndarray]:
-    array = GOOD[field].astype(float)
-    array[index] = value
-    return {field: array}
-
-
 @pytest.mark.parametrize(
     ("wrong", "line"),
     [
-        (changed("p", (1, 0, 1), 0.4), r"p\[1, 0, :\] sums to 0.9; it must sum to 1$"),
-        (changed("p", (1, 0), [-0.5, 1.5]), r"p\[1, 0, 0\] = -0.5; it must not be negative$"),
-        (changed("p", (0, 0, 1), np.nan), r"p\[0, 0, 1\] = nan; it must be finite$"),
-        (changed("r", (1, 0), np.inf), r"r\[1, 0\] = inf; it must be finite$"),
-        (changed("p0", (0,), 0.5), r"p0\[:\] sums to 0.5; it must sum to 1$"),
+        ({"p": np.full((2, 1, 2), 0.4)}, r"p\[0, 0, :\] sums to 0.8; it must sum to 1$"),
         ({"p": GOOD["p"][:1]}, r"p: shape \(1, 1, 2\) is wrong; it must be \(S, A, S\)"),
-        ({"r": np.zeros(2)}, r"r: shape \(2,\) is wrong"),
-        ({"p0": np.ones(3) / 3}, r"p0: shape \(3,\) is wrong"),
-        ({"r_std": np.full((2, 1), -1)}, r"r_std\[0, 0\] = -1; it must not be negative$"),
         ({"horizon": np.array(0)}, r"horizon: 0 is wrong; it must be a whole number >= 1$"),
-        ({"horizon": np.array(2.5)}, r"horizon: 2.5 is wrong"),
         ({"horizon": np.array([3, 4])}, r"horizon: an array of shape \(2,\) is wrong"),
         ({"horizon": np.array("three")}, r"horizon: three is wrong"),
         ({"p": GOOD["p"].astype(object)}, r"p cannot be read: Object arrays cannot be loaded"),
         ({"horizon": np.array(None)}, r"horizon cannot be read: Object arrays"),
         ({"p": GOOD["p"].astype(str)}, r"p: holds <U32 values; it must hold real numbers$"),
         ({"p": None}, r"p is missing; p, r, p0 and horizon are needed$"),
-        ({"r": None}, r"r is missing; p, r, p0 and horizon are needed$"),
-        ({"p0": None}, r"p0 is missing; p, r, p0 and horizon are needed$"),
         ({"horizon": None}, r"horizon is missing; p, r, p0 and horizon are needed$"),
         ({"rstd": np.zeros((2, 1))}, r"entry: unknown value 'rstd'; did you mean 'r_std'\?"),
         ({"name": np.array(["a", "b"])}, r"name must be one string$"),
         ({"name": np.array("a\nb")}, r"name: holds '\\n'; it must be printable text on one line$"),
-        ({"name": np.array("a\x1b[31m")}, r"name: holds '\\x1b'; it must be printable text"),
         ({"name": np.array("a\u2028b")}, r"name: holds '\\u2028'; it must be printable text"),
         (
             {"solved_rule": np.array([0.9])},
             r"solved_rule: \[0.9\] is wrong; it must be like \[0.9, 1",
         ),
-        ({"solved_rule": np.array([0.9, 1, 2])}, r"solved_rule: \[0.9, 1.0, 2.0\] is wrong"),
         ({"solved_rule": np.array([0.0, 1])}, r"solved_rule: \[0.0, 1.0\] is wrong"),
         ({"solved_rule": np.array([1.1, 1])}, r"solved_rule: \[1.1, 1.0\] is wrong"),
         ({"solved_rule": np.array([0.9, 0])}, r"solved_rule: \[0.9, 0.0\] is wrong"),
@@ -390,7 +360,7 @@ def changed(field: str, index: tuple, value: float) -> dict[str, np.ndarray]:
         ({"solved_rule": np.array(["0.9", "1"])}, r"solved_rule: holds <U3 values; it must hold"),
     ],
 )
-def test_a_bad_file_is_refused_with_one_line_that_names_the_entry(tmp_path, wrong, line):
+def test_load_npz_names_the_wrong_entry(tmp_path, wrong, line):
     path = tmp_path / "bad.npz"
     entries = GOOD | wrong
     np.savez(path, **{k: v for k, v in entries.items() if v is not None})
@@ -409,7 +379,7 @@ class Payload:
         return self.path.write_text, ("executed",)
 
 
-def test_nothing_in_a_file_is_executed(tmp_path):
+def test_load_npz_executes_nothing(tmp_path):
     trap, path = tmp_path / "trap", tmp_path / "bad.npz"
     np.savez(path, **GOOD | {"r": np.array([[Payload(trap)], [0]], dtype=object)})
     with pytest.raises(InputError, match=r"^bad.npz: r cannot be read"):
@@ -417,7 +387,7 @@ def test_nothing_in_a_file_is_executed(tmp_path):
     assert not trap.exists()
 
 
-def test_files_that_are_no_archives(tmp_path):
+def test_load_npz_refuses_other_files(tmp_path):
     path = tmp_path / "bad.npz"
     with pytest.raises(InputError, match=r"^env: there is no file '.*bad.npz'$"):
         load_npz(path)
@@ -431,13 +401,13 @@ def test_files_that_are_no_archives(tmp_path):
         load_npz(path)
 
 
-def test_a_damaged_file_is_refused_or_read_right(tmp_path):
+def test_load_npz_refuses_damaged_files(tmp_path):
     path = tmp_path / "a.npz"
     mdp = stochastic_chain(3)
     whole = save_npz(path, mdp).read_bytes()
     rng = np.random.default_rng(0)
     refusals = []
-    for at in rng.choice(len(whole), size=200, replace=False):
+    for at in rng.choice(len(whole), size=120, replace=False):
         damaged = bytearray(whole)
         damaged[at] ^= 1 << rng.integers(8)
         path.write_bytes(damaged)
@@ -450,7 +420,7 @@ def test_a_damaged_file_is_refused_or_read_right(tmp_path):
         assert loaded.horizon == mdp.horizon
         for field in ("p", "r", "p0"):
             np.testing.assert_array_equal(getattr(loaded, field), getattr(mdp, field))
-    assert len(refusals) > 100
+    assert len(refusals) > 60
     assert not any("\n" in line for line in refusals)
     for length in range(0, len(whole), 50):
         path.write_bytes(whole[:length])
@@ -458,11 +428,11 @@ def test_a_damaged_file_is_refused_or_read_right(tmp_path):
             load_npz(path)
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+def test_failed_save_keeps_the_old_file(tmp_path, monkeypatch):
     path = save_npz(tmp_path / "a.npz", riverswim())
 
     def full_disk(file, **entries):
-        file.write(b"half")
+        file.write_bytes(b"half")
         raise OSError("no space left")
 
     monkeypatch.setattr(np, "savez_compressed", full_disk)
@@ -472,7 +442,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.npz"]
 
 
-def test_where_a_file_cannot_go(tmp_path):
+def test_save_npz_refuses_wrong_paths(tmp_path):
     with pytest.raises(InputError, match=r"^path: 'a.txt' is wrong; .* end in .npz$"):
         save_npz(tmp_path / "a.txt", riverswim())
     with pytest.raises(InputError, match=r"^path: there is no folder '.*none' to write to$"):

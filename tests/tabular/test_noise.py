@@ -1,47 +1,47 @@
-"""Dynamics noise: what is revealed along a basis is what the vectors themselves would give."""
+"""Dynamics noise: products drawn along a basis have the law of products with noise vectors."""
 
 import functools
 
-import brute
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from layouts import f32, quick, slow
+import reference
+from agent_data import f32, quick, slow
 from scipy.optimize import brentq, minimize
 from scipy.stats import ks_2samp, kstest, norm
 
 from narl.tabular.noise import (
     Noise,
-    as_reveal,
+    as_products,
+    from_vectors,
     gaussian_dynamics,
+    lazy_products,
     member_dynamics,
-    per_stage,
-    plain,
+    per_stage_products,
     project_to_simplex,
-    revealed,
 )
 from narl.tabular.planning import naevi
 from narl.tabular.sampling import normal
 from narl.tabular.transitions import Dynamics, dense
 
-# A KS test with a fixed key either holds for good or not; 1e-3 leaves room for one bad draw.
-LEAST_P = 1e-3
+# Keys are fixed: a KS test that passes once passes always.
+MIN_PVALUE = 1e-3
 
 
 @functools.partial(quick, static_argnames=("make", "rest"))
 def all_stages(make, z, sigma, vectors, rest):
-    reveal = make(z, sigma, *rest)
+    noise = make(z, sigma, *rest)
 
-    def stage(carry, now):
-        inner, carry = reveal.inner(carry, *now)
-        return carry, inner
+    def stage(carry, stage_and_vector):
+        product, carry = noise.product(carry, *stage_and_vector)
+        return carry, product
 
-    return jax.lax.scan(stage, reveal.carry, (jnp.arange(len(vectors)), vectors), reverse=True)[1]
+    return jax.lax.scan(stage, noise.carry, (jnp.arange(len(vectors)), vectors), reverse=True)[1]
 
 
 def products(make, z, sigma, vectors, *rest):
-    """⟨ξ, v⟩ for the vectors, met from the last stage to the first as planning does: [H,M,S,A]."""
+    """Return ⟨ξ, v⟩ for the vectors, from the last stage to the first as in planning: [H,M,S,A]."""
     return np.asarray(all_stages(make, z, f32(sigma), f32(vectors), rest))
 
 
@@ -62,9 +62,13 @@ def vectors_of(kind, num_states=6):
     return v
 
 
-def assert_covariance(found, expected, num_samples):
-    """Every entry within five standard errors of a Gaussian sample covariance."""
-    sample = found @ found.T / num_samples
+def centre(vectors, measure):
+    return vectors - vectors.mean(-1, keepdims=True) if measure == "centred" else vectors
+
+
+def assert_covariance(samples, expected, num_samples):
+    """Check that every covariance is within five standard errors of its expectation."""
+    sample = samples @ samples.T / num_samples
     variances = np.diag(expected)
     error = np.sqrt((np.outer(variances, variances) + expected**2) / num_samples)
     assert (np.abs(sample - expected) <= 5 * error + 1e-6).all()
@@ -75,14 +79,14 @@ KINDS = ["general", "dependent", "zero", "constant", "alike"]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("measure", ["signed", "centred"])
-def test_revealed_products_have_the_covariance_of_the_plain_ones(kind, measure):
+def test_lazy_products_have_the_covariance_of_vector_products(kind, measure):
     vectors = vectors_of(kind)
     members, num_states, num_actions = 4000, 6, 1
     sigma = np.array([[0.0], [0.5], [1.0], [1.0], [1.0], [2.0]])
     z = normal(jax.random.key(0), (4, members, num_states, num_actions))
-    found = products(revealed, z, sigma, vectors, num_states, measure)
+    found = products(lazy_products, z, sigma, vectors, num_states, measure)
     assert np.isfinite(found).all()
-    centred = vectors - vectors.mean(-1, keepdims=True) if measure == "centred" else vectors
+    centred = centre(vectors, measure)
     gram = centred @ centred.T
     for s in range(num_states):
         assert_covariance(found[:, :, s, 0], sigma[s, 0] ** 2 * gram, members)
@@ -93,23 +97,22 @@ def test_revealed_products_have_the_covariance_of_the_plain_ones(kind, measure):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_revealed_products_are_linear_in_the_vectors(kind):
-    """The products are those of one vector ξ: linear relations among the v carry over."""
+def test_lazy_products_are_linear_in_the_vectors(kind):
     vectors = vectors_of(kind)
     z = normal(jax.random.key(1), (4, 50, 6, 1))
-    found = products(revealed, z, np.ones((6, 1)), vectors, 6, "signed")
+    found = products(lazy_products, z, np.ones((6, 1)), vectors, 6, "signed")
     # Some ξ solves V ξ = products, to rounding.
     flat = found.reshape(4, -1)
     xi, *_ = np.linalg.lstsq(vectors, flat, rcond=1e-6)
     np.testing.assert_allclose(vectors @ xi, flat, atol=2e-4 * np.abs(flat).max())
 
 
-@pytest.mark.parametrize("measure", [slow("signed"), "centred"])
-def test_more_stages_than_states(measure):
+@pytest.mark.parametrize("measure", ["signed", "centred"])
+def test_lazy_products_with_more_stages_than_states(measure):
     vectors = np.random.default_rng(0).uniform(0, 1, (7, 3))
     z = normal(jax.random.key(2), (7, 3000, 3, 1))
-    found = products(revealed, z, np.ones((3, 1)), vectors, 3, measure)
-    centred = vectors - vectors.mean(-1, keepdims=True) if measure == "centred" else vectors
+    found = products(lazy_products, z, np.ones((3, 1)), vectors, 3, measure)
+    centred = centre(vectors, measure)
     assert_covariance(found.reshape(7, -1), centred @ centred.T, 9000)
 
 
@@ -117,50 +120,48 @@ def test_per_stage_products_are_independent_across_stages():
     vectors = vectors_of("dependent")
     z = normal(jax.random.key(3), (4, 5000, 6, 1))
     for measure in ("signed", "centred"):
-        found = products(per_stage, z, np.full((6, 1), 0.7), vectors, measure)
-        centred = vectors - vectors.mean(-1, keepdims=True) if measure == "centred" else vectors
+        found = products(per_stage_products, z, np.full((6, 1), 0.7), vectors, measure)
+        centred = centre(vectors, measure)
         expected = 0.49 * np.diag((centred**2).sum(-1))
         assert_covariance(found.reshape(4, -1), expected, 30000)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("measure", ["signed", "centred"])
-@pytest.mark.parametrize("size", [1e12, 1e15, 1e28])
-def test_values_whose_squares_overflow_are_scaled_and_put_back(kind, measure, size):
-    """Without a clip values reach 1e30: the products of size·v are size times those of v."""
+def test_products_scale_with_values_whose_squares_overflow(kind, measure):
     vectors = vectors_of(kind)
     z = normal(jax.random.key(6), (4, 20, 6, 1))
     sigma = np.full((6, 1), 0.3)
-    for make, rest in ((revealed, (6, measure)), (per_stage, (measure,))):
+    for make, rest in ((lazy_products, (6, measure)), (per_stage_products, (measure,))):
         small = products(make, z, sigma, vectors, *rest)
-        large = products(make, z, sigma, size * vectors, *rest)
-        assert np.isfinite(large).all()
         assert np.abs(small).max() > 0.1
-        np.testing.assert_allclose(large / size, small, rtol=0, atol=1e-4 * np.abs(small).max())
+        for size in (1e12, 1e28):
+            large = products(make, z, sigma, size * vectors, *rest)
+            assert np.isfinite(large).all()
+            np.testing.assert_allclose(large / size, small, rtol=0, atol=1e-4 * np.abs(small).max())
 
 
-def test_huge_and_ordinary_values_in_one_plan():
-    """The directions met before stay in use, whatever the size of the values after them."""
+def test_lazy_products_of_huge_and_ordinary_values_share_directions():
     vectors = vectors_of("dependent")
     sizes = np.array([1e25, 1e3, 1e18, 1.0])[:, None]
     z = normal(jax.random.key(7), (4, 20, 6, 1))
-    found = products(revealed, z, np.ones((6, 1)), sizes * vectors, 6, "signed")
-    expected = products(revealed, z, np.ones((6, 1)), vectors, 6, "signed")
+    found = products(lazy_products, z, np.ones((6, 1)), sizes * vectors, 6, "signed")
+    expected = products(lazy_products, z, np.ones((6, 1)), vectors, 6, "signed")
     scaled = found / sizes[..., None, None]
     np.testing.assert_allclose(scaled, expected, rtol=0, atol=1e-3 * np.abs(expected).max())
 
 
-def test_the_maximum_over_members_has_its_distribution():
+def test_maximum_over_members_has_its_distribution():
     vectors = np.random.default_rng(5).uniform(0, 3, (2, 1000))
     z = normal(jax.random.key(4), (2, 5, 1000, 2))
-    found = products(revealed, z, np.full((1000, 2), 0.5), vectors, 1000, "signed")
+    found = products(lazy_products, z, np.full((1000, 2), 0.5), vectors, 1000, "signed")
     for inner, v in zip(found, vectors, strict=True):
         best = inner.max(0).ravel() / (0.5 * np.linalg.norm(v))
-        assert kstest(best, lambda x: norm.cdf(x) ** 5).pvalue > LEAST_P
+        assert kstest(best, lambda x: norm.cdf(x) ** 5).pvalue > MIN_PVALUE
 
 
 def plans(dynamics_of, instance, keys, clip):
-    """Ṽ and Q̃^0 of NAEVI over many keys."""
+    """Return Ṽ and Q̃ of NAEVI over many keys."""
     p, r, p0, sigma = instance
     xi_r = jnp.zeros((1, *r.shape))
 
@@ -176,7 +177,7 @@ def plans(dynamics_of, instance, keys, clip):
 
 def instance():
     rng = np.random.default_rng(8)
-    p = brute.random_kernel(rng, 12, 2)
+    p = reference.random_kernel(rng, 12, 2)
     r = rng.uniform(0, 1, (12, 2))
     sigma = rng.uniform(0.02, 0.3, (12, 2))
     return tuple(map(f32, (p, r, np.full(12, 1 / 12), sigma)))
@@ -185,29 +186,27 @@ def instance():
 @pytest.mark.parametrize(
     ("measure", "clip"),
     [
-        ("signed", "none"),
-        slow("signed", "horizon"),
-        slow("centred", "none"),
+        slow("signed", "none"),
         slow("centred", "horizon"),
     ],
 )
-def test_planning_with_revealed_noise_is_planning_with_plain_noise(measure, clip):
+def test_plans_with_lazy_products_have_the_law_of_vector_products(measure, clip):
     shape = (3, 12, 2)
 
-    def by_plain(key, sigma):
-        return plain(normal(key, (*shape, 12)) * sigma[..., None], measure)
+    def with_vectors(key, sigma):
+        return from_vectors(normal(key, (*shape, 12)) * sigma[..., None], measure)
 
-    def by_reveal(key, sigma):
-        return revealed(normal(key, (4, *shape)), sigma, 12, measure)
+    def with_lazy_products(key, sigma):
+        return lazy_products(normal(key, (4, *shape)), sigma, 12, measure)
 
-    key_plain, key_revealed = jax.random.split(jax.random.key(5))
-    one = plans(by_plain, instance(), jax.random.split(key_plain, 4000), clip)
-    two = plans(by_reveal, instance(), jax.random.split(key_revealed, 4000), clip)
-    assert ks_2samp(one[0], two[0]).pvalue > LEAST_P
+    key_vectors, key_lazy = jax.random.split(jax.random.key(5))
+    vectors = plans(with_vectors, instance(), jax.random.split(key_vectors, 4000), clip)
+    lazy = plans(with_lazy_products, instance(), jax.random.split(key_lazy, 4000), clip)
+    assert ks_2samp(vectors[0], lazy[0]).pvalue > MIN_PVALUE
     for h, s, a in [(0, 0, 0), (0, 5, 1), (1, 3, 0), (2, 11, 1)]:
-        assert ks_2samp(one[1][:, h, s, a], two[1][:, h, s, a]).pvalue > LEAST_P
-    # Shared noise ties the stages together: their correlation is part of the distribution.
-    both = [np.corrcoef(q[:, 0, 2, 0], q[:, 1, 2, 0])[0, 1] for q in (one[1], two[1])]
+        assert ks_2samp(vectors[1][:, h, s, a], lazy[1][:, h, s, a]).pvalue > MIN_PVALUE
+    # Shared noise correlates the stages: the correlation is part of the distribution.
+    both = [np.corrcoef(q[:, 0, 2, 0], q[:, 1, 2, 0])[0, 1] for q in (vectors[1], lazy[1])]
     assert abs(both[0] - both[1]) < 0.08
     assert both[0] > 0.3
 
@@ -216,17 +215,14 @@ def test_planning_with_revealed_noise_is_planning_with_plain_noise(measure, clip
     ("measure", "fresh", "horizon"),
     [
         ("signed", False, 4),
-        slow("signed", False, 20),
-        slow("centred", False, 4),
         ("centred", False, 20),
         ("signed", True, 4),
-        slow("centred", True, 20),
         slow("simplex", False, 4),
-        ("simplex", True, 20),
+        slow("simplex", True, 20),
     ],
 )
-def test_gaussian_dynamics_draws_what_it_says(measure, fresh, horizon):
-    """Whichever way it takes (S = 12 on either side of H), the first product has its law."""
+def test_gaussian_dynamics_have_the_law_of_their_measure(measure, fresh, horizon):
+    # S = 12 lies between the two horizons, for which the noise is drawn in different ways.
     p, _, _, sigma = instance()
     p_hat = Dynamics(p, jnp.zeros((12, 2)))
     members = 800
@@ -235,12 +231,12 @@ def test_gaussian_dynamics_draws_what_it_says(measure, fresh, horizon):
     @quick
     def two_stages(key, sigma, p_hat, v):
         options = {"measure": measure, "fresh": fresh}
-        reveal = gaussian_dynamics(key, sigma, p_hat, members, horizon, **options)
-        inner, carry = reveal.inner(reveal.carry, jnp.int32(horizon - 1), v)
-        return inner, reveal.inner(carry, jnp.int32(horizon - 2), v)[0]
+        noise = gaussian_dynamics(key, sigma, p_hat, members, horizon, **options)
+        product, carry = noise.product(noise.carry, jnp.int32(horizon - 1), v)
+        return product, noise.product(carry, jnp.int32(horizon - 2), v)[0]
 
-    inner, again = two_stages(jax.random.key(6), sigma, p_hat, f32(v))
-    assert inner.shape == (members, 12, 2)
+    product, again = two_stages(jax.random.key(6), sigma, p_hat, f32(v))
+    assert product.shape == (members, 12, 2)
     if measure == "simplex":
         xi = (
             np.random.default_rng(2).normal(size=(members, 12, 2, 12))
@@ -248,23 +244,23 @@ def test_gaussian_dynamics_draws_what_it_says(measure, fresh, horizon):
         )
         expected = (np.asarray(project_to_simplex(f32(np.asarray(p) + xi))) - np.asarray(p)) @ v
         for s, a in [(0, 0), (7, 1)]:
-            assert ks_2samp(np.asarray(inner)[:, s, a], expected[:, s, a]).pvalue > LEAST_P
-        assert (np.asarray(inner) <= v.max() - np.asarray(p) @ v + 1e-4).all()
+            assert ks_2samp(np.asarray(product)[:, s, a], expected[:, s, a]).pvalue > MIN_PVALUE
+        assert (np.asarray(product) <= v.max() - np.asarray(p) @ v + 1e-4).all()
     else:
         length = np.linalg.norm(v - v.mean() if measure == "centred" else v)
-        unit = np.asarray(inner) / (np.asarray(sigma) * length)
-        assert kstest(unit.ravel(), "norm").pvalue > LEAST_P
+        unit = np.asarray(product) / (np.asarray(sigma) * length)
+        assert kstest(unit.ravel(), "norm").pvalue > MIN_PVALUE
         correlation = np.corrcoef(unit.reshape(members, -1).T)
         assert np.abs(correlation - np.eye(24)).max() < 6 / np.sqrt(members)
-    # The same vector at another stage: the same product, or with fresh noise an unrelated one.
-    pairs = np.asarray(inner)[:, 3, 0], np.asarray(again)[:, 3, 0]
+    # The same vector at another stage: the same product, or an independent one with new noise.
+    pairs = np.asarray(product)[:, 3, 0], np.asarray(again)[:, 3, 0]
     if fresh:
         assert abs(np.corrcoef(*pairs)[0, 1]) < 0.2
     else:
         np.testing.assert_allclose(*pairs, atol=1e-4)
 
 
-def test_gaussian_dynamics_takes_a_scale_per_member():
+def test_gaussian_dynamics_take_a_scale_per_member():
     p, _, _, _ = instance()
     p_hat = Dynamics(p, jnp.zeros((12, 2)))
     sigma = np.zeros((5, 12, 2))
@@ -272,40 +268,40 @@ def test_gaussian_dynamics_takes_a_scale_per_member():
 
     @functools.partial(quick, static_argnums=0)
     def first_products(horizon, key, sigma):
-        reveal = gaussian_dynamics(key, sigma, p_hat, 5, horizon)
-        return reveal.inner(reveal.carry, jnp.int32(0), jnp.arange(12.0))[0]
+        noise = gaussian_dynamics(key, sigma, p_hat, 5, horizon)
+        return noise.product(noise.carry, jnp.int32(0), jnp.arange(12.0))[0]
 
     for horizon in (4, 20):
-        inner = first_products(horizon, jax.random.key(7), f32(sigma))
-        assert ((np.asarray(inner) != 0) == (sigma != 0)).all()
+        product = first_products(horizon, jax.random.key(7), f32(sigma))
+        assert ((np.asarray(product) != 0) == (sigma != 0)).all()
 
 
-def test_member_dynamics_replaces_the_estimate():
+def test_member_dynamics_replace_the_estimate():
     rng = np.random.default_rng(4)
-    members = brute.random_kernel(rng, 5, 2), brute.random_kernel(rng, 5, 2)
-    p_hat = Dynamics(f32(brute.random_kernel(rng, 5, 2)), jnp.zeros((5, 2)))
+    members = reference.random_kernel(rng, 5, 2), reference.random_kernel(rng, 5, 2)
+    p_hat = Dynamics(f32(reference.random_kernel(rng, 5, 2)), jnp.zeros((5, 2)))
     p_members = Dynamics(f32(np.stack(members)), jnp.zeros((2, 5, 2)))
-    reveal = member_dynamics(p_members, p_hat, None)
+    noise = member_dynamics(p_members, p_hat, None)
     v = rng.uniform(0, 3, 5)
-    inner, _ = reveal.inner(reveal.carry, jnp.int32(0), f32(v))
+    product, _ = noise.product(noise.carry, jnp.int32(0), f32(v))
     for m in range(2):
         expected = members[m] @ v - np.asarray(dense(p_hat, 5)) @ v
-        np.testing.assert_allclose(inner[m], expected, atol=1e-5)
-    extra = plain(f32(rng.normal(size=(2, 5, 2, 5))))
-    noisy, _ = member_dynamics(p_members, p_hat, extra).inner(None, jnp.int32(0), f32(v))
-    noise, _ = extra.inner(None, jnp.int32(0), f32(v))
-    np.testing.assert_allclose(noisy, inner + noise, atol=1e-5)
+        np.testing.assert_allclose(product[m], expected, atol=1e-5)
+    extra = from_vectors(f32(rng.normal(size=(2, 5, 2, 5))))
+    noisy, _ = member_dynamics(p_members, p_hat, extra).product(None, jnp.int32(0), f32(v))
+    added, _ = extra.product(None, jnp.int32(0), f32(v))
+    np.testing.assert_allclose(noisy, product + added, atol=1e-5)
 
 
-def test_tables_and_none_are_reveals_too():
+def test_as_products_accepts_tables_and_none():
     v = jnp.array([1.0, 2.0])
-    nothing, _ = as_reveal(None, 2).inner(None, jnp.int32(0), v)
-    assert (np.broadcast_to(nothing, (3, 2, 4)) == 0).all()
+    product, _ = as_products(None, 2).product(None, jnp.int32(0), v)
+    assert (np.broadcast_to(product, (3, 2, 4)) == 0).all()
     xi = np.arange(8.0).reshape(2, 2, 1, 2)
-    inner, _ = as_reveal(xi, 2).inner(None, jnp.int32(0), v)
-    np.testing.assert_allclose(inner[..., 0], [[2, 8], [14, 20]])
-    reveal = plain(f32(xi))
-    assert as_reveal(reveal, 2) is reveal
+    product, _ = as_products(xi, 2).product(None, jnp.int32(0), v)
+    np.testing.assert_allclose(product[..., 0], [[2, 8], [14, 20]])
+    products_of_xi = from_vectors(f32(xi))
+    assert as_products(products_of_xi, 2) is products_of_xi
 
 
 # --- projection -------------------------------------------------------------------------------
@@ -343,9 +339,9 @@ def test_projection_solves_its_quadratic_program():
         np.testing.assert_allclose(found, program.x, atol=1e-4)
 
 
-@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
-@pytest.mark.parametrize("size", [slow(1), slow(2), slow(12), 784])
-def test_projection_is_a_shift_and_a_cut(size, scale):
+@pytest.mark.parametrize("scale", [0.01, 100.0])
+@pytest.mark.parametrize("size", [2, 784])
+def test_projection_subtracts_and_cuts(size, scale):
     x = np.random.default_rng(size).normal(size=(4, size)) * scale
     ours = np.asarray(quick(project_to_simplex)(f32(x)))
     assert (ours >= 0).all()

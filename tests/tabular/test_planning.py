@@ -1,15 +1,15 @@
-"""Planners against loops in NumPy, a linear program, and their promise to write to no input."""
+"""Planners against loops in NumPy and a linear program; inputs are never changed."""
 
 import functools
 
-import brute
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from layouts import assert_plan, f32, quick, slow
+import reference
+from agent_data import assert_plan, f32, quick, slow
 from scipy.optimize import brentq, linprog
 
-from narl.tabular.noise import Noise, Reveal, plain, simplex
+from narl.tabular.noise import Noise, NoiseProducts, from_vectors, simplex_products
 from narl.tabular.planning import (
     extended_value_iteration,
     most_optimistic,
@@ -23,8 +23,7 @@ from narl.tabular.transitions import Dynamics
 SEEDS = range(4)
 """Instances of each shape; they share one compiled program."""
 
-
-SHAPES = [slow((1, 2, 1)), slow((3, 1, 8)), slow((5, 2, 4)), (12, 4, 8)]
+SHAPES = [slow((1, 2, 1)), slow((3, 1, 8)), (12, 4, 8)]
 CLIPPED = [
     slow((1, 2, 1), "none"),
     slow((3, 1, 8), "none"),
@@ -34,44 +33,44 @@ CLIPPED = [
 
 
 def beliefs(seed, shape):
-    """A sparse kernel as a dense table and in slots, rewards, and P_0."""
+    """Return a sparse kernel as a dense table and in slots, rewards, and P_0."""
     num_states, num_actions, _ = shape
     rng = np.random.default_rng((seed, *shape))
-    p = brute.random_kernel(rng, num_states, num_actions, max(1, num_states // 3))
+    p = reference.random_kernel(rng, num_states, num_actions, max(1, num_states // 3))
     # Rows without data are uniform: in slots they are all spread.
     unseen = rng.random((num_states, num_actions)) < 0.2
     dense = np.where(unseen[..., None], 1 / num_states, p)
-    successors, prob = brute.slots_of(p)
+    successors, prob = reference.slots_of(p)
     prob[unseen] = 0
     slots = Dynamics(f32(prob), f32(unseen), jnp.asarray(successors))
-    r = brute.random_rewards(rng, num_states, num_actions)
+    r = reference.random_rewards(rng, num_states, num_actions)
     p0 = rng.dirichlet(np.ones(num_states))
     return rng, dense, slots, r, p0
 
 
 def jitted(planner, **static):
-    """One program per planner and shape; ``horizon`` is static."""
+    """Return a compiled planner; ``horizon`` is static."""
     return quick(functools.partial(planner, **static), static_argnames="horizon")
 
 
 @pytest.mark.parametrize(("shape", "clip"), CLIPPED)
-def test_value_iteration(shape, clip):
+def test_value_iteration_agrees_with_the_reference(shape, clip):
     plan = jitted(value_iteration, clip=clip)
     for seed in SEEDS:
         _, dense, slots, r, p0 = beliefs(seed, shape)
-        expected = brute.value_iteration(dense, r, p0, shape[2], clip)
+        expected = reference.value_iteration(dense, r, p0, shape[2], clip)
         for p in (f32(dense), slots):
             assert_plan(plan(p, f32(r), f32(p0), horizon=shape[2]), expected)
 
 
 def projected(row):
-    """The nearest distribution: max(x − τ, 0) with τ from bisection."""
+    """Return the nearest distribution: max(x − τ, 0) with τ from bisection."""
     tau = brentq(lambda t: np.maximum(row - t, 0).sum() - 1, row.min() - 1, row.max(), xtol=1e-14)
     return np.maximum(row - tau, 0)
 
 
-def treated(xi, p, measure):
-    """ξ as the measure makes it."""
+def apply_measure(xi, p, measure):
+    """Return the noise ξ under a measure."""
     if measure == "centred":
         return xi - xi.mean(-1, keepdims=True)
     if measure == "simplex":
@@ -82,9 +81,9 @@ def treated(xi, p, measure):
 @functools.partial(quick, static_argnames=("measure", "horizon", "clip", "clip_reward"))
 def naevi_from_tables(p, r, xi_r, xi_p, p0, measure, horizon, clip, clip_reward):
     if measure == "simplex":
-        dynamics = simplex(xi_p, Dynamics(p, jnp.zeros(r.shape)))
+        dynamics = simplex_products(xi_p, Dynamics(p, jnp.zeros(r.shape)))
     else:
-        dynamics = plain(xi_p, measure)
+        dynamics = from_vectors(xi_p, measure)
     noise = Noise(xi_r, dynamics)
     return naevi(p, r, noise, p0, horizon, clip=clip, clip_reward=clip_reward)
 
@@ -95,14 +94,11 @@ def naevi_from_tables(p, r, xi_r, xi_p, p0, measure, horizon, clip, clip_reward)
         ("signed", (12, 4, 8), "none", False),
         ("signed", (5, 2, 4), "horizon", True),
         slow("signed", (1, 2, 1), "none", True),
-        slow("signed", (3, 1, 8), "horizon", False),
         ("centred", (5, 2, 4), "horizon", True),
-        slow("centred", (12, 4, 8), "none", False),
         ("simplex", (5, 2, 4), "none", False),
-        slow("simplex", (12, 4, 8), "horizon", True),
     ],
 )
-def test_naevi(measure, shape, clip, clip_reward):
+def test_naevi_agrees_with_the_reference(measure, shape, clip, clip_reward):
     num_states, num_actions, horizon = shape
     for seed in SEEDS:
         rng, p, _, r, p0 = beliefs(seed, shape)
@@ -110,33 +106,34 @@ def test_naevi(measure, shape, clip, clip_reward):
         xi_p = 0.3 * rng.normal(size=(2, num_states, num_actions, num_states))
         args = map(f32, (p, r, xi_r, xi_p, p0))
         plan = naevi_from_tables(*args, measure, horizon, clip, clip_reward)
-        xi = treated(xi_p, p, measure)
-        assert_plan(plan, brute.naevi(p, r, xi_r, xi, p0, horizon, clip, clip_reward))
+        xi = apply_measure(xi_p, p, measure)
+        assert_plan(plan, reference.naevi(p, r, xi_r, xi, p0, horizon, clip, clip_reward))
 
 
 def test_naevi_without_dynamics_noise_is_value_iteration_with_the_noisy_reward():
     shape = (8, 4, 3)
     rng, p, slots, r, p0 = beliefs(1, shape)
     xi_r = rng.normal(size=(3, 8, 4))
-    expected = brute.value_iteration(p, r + xi_r.max(0), p0, 3)
+    expected = reference.value_iteration(p, r + xi_r.max(0), p0, 3)
     noise = Noise(f32(xi_r), None)
     plan = jitted(naevi, clip="none", clip_reward=False)
     for table in (f32(p), slots):
         assert_plan(plan(table, f32(r), noise, f32(p0), horizon=3), expected)
 
 
-def test_naevi_reveals_each_stages_own_noise():
+def test_naevi_uses_the_noise_of_each_stage():
     shape = (5, 2, 4)
     rng, p, slots, r, p0 = beliefs(2, shape)
     xi_r, xi_p = rng.normal(size=(3, 5, 2)), rng.normal(size=(4, 2, 5, 2, 5))
-    expected = brute.naevi(p, r, xi_r, xi_p, p0, 4)
+    expected = reference.naevi(p, r, xi_r, xi_p, p0, 4)
     tables = f32(xi_p)
 
-    def inner(count, h, v):
+    def product(count, h, v):
         return tables[h] @ v, count + 1
 
     for table in (f32(p), slots):
-        assert_plan(naevi(table, f32(r), Noise(f32(xi_r), Reveal(0, inner)), f32(p0), 4), expected)
+        noise = Noise(f32(xi_r), NoiseProducts(0, product))
+        assert_plan(naevi(table, f32(r), noise, f32(p0), 4), expected)
 
 
 def test_naevi_by_hand():
@@ -153,7 +150,7 @@ def test_naevi_by_hand():
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_navi(shape):
+def test_navi_agrees_with_the_reference(shape):
     num_states, num_actions, horizon = shape
     plan = jitted(navi)
     capped = 0
@@ -161,12 +158,12 @@ def test_navi(shape):
         rng, dense, slots, r, p0 = beliefs(seed, shape)
         r_tilde = r + rng.normal(size=r.shape)
         q_prev = rng.uniform(0, horizon, (horizon, num_states, num_actions))
-        expected = brute.navi(dense, r_tilde, q_prev, p0, horizon)
+        expected = reference.navi(dense, r_tilde, q_prev, p0, horizon)
         capped += (expected[0] == q_prev).sum()
         for p in (f32(dense), slots):
             args = map(f32, (r_tilde, q_prev, p0))
             assert_plan(plan(p, *args, horizon=horizon), expected)
-    assert capped > 0 or horizon == 1  # the running minimum had something to do
+    assert capped > 0 or horizon == 1  # the running minimum has an effect
 
 
 def test_navi_with_steps_to_go_has_no_running_minimum():
@@ -175,7 +172,7 @@ def test_navi_with_steps_to_go_has_no_running_minimum():
     ladder = steps_to_go(4, 5, 2)
     np.testing.assert_array_equal(ladder[:, 3, 1], [4, 3, 2, 1])
     plan = navi(f32(dense), f32(r + 0.5), ladder, f32(p0), 4)
-    expected = brute.navi(dense, r + 0.5, np.full((4, 5, 2), np.inf), p0, 4)
+    expected = reference.navi(dense, r + 0.5, np.full((4, 5, 2), np.inf), p0, 4)
     assert_plan(plan, expected)
     assert (expected[0] == ladder).any()  # the cap H−h binds somewhere
 
@@ -187,50 +184,49 @@ def widths(rng, shape):
 
 
 @pytest.mark.parametrize(("shape", "clip"), CLIPPED)
-def test_extended_value_iteration(shape, clip):
+def test_extended_value_iteration_agrees_with_the_reference(shape, clip):
     plan = jitted(extended_value_iteration, clip=clip)
     for seed in SEEDS:
         rng, dense, slots, r, p0 = beliefs(seed, shape)
         r_width, p_width = widths(rng, shape)
         args = r, r_width, p_width, p0
-        expected = brute.extended_value_iteration(dense, *args, shape[2], clip)
+        expected = reference.extended_value_iteration(dense, *args, shape[2], clip)
         for p in (f32(dense), slots):
             assert_plan(plan(p, *map(f32, args), horizon=shape[2]), expected)
 
 
 @pytest.mark.parametrize("tied", [slow(False), True])
-def test_extended_value_iteration_where_slots_and_spread_mix(tied):
-    """As with a Dirichlet prior: every row has stored successors and a share for all states."""
+def test_extended_value_iteration_with_slots_and_uniform_share(tied):
+    # As with a Dirichlet prior: every row has stored successors and a share for all states.
     shape = (12, 2, 4)
     rng, _, _, r, p0 = beliefs(3, shape)
-    p = brute.random_kernel(rng, 12, 2, 3)
-    successors, prob = brute.slots_of(p)
+    p = reference.random_kernel(rng, 12, 2, 3)
+    successors, prob = reference.slots_of(p)
     share = rng.uniform(0.1, 0.9, (12, 2))
     slots = Dynamics(f32(prob * (1 - share[..., None])), f32(share), jnp.asarray(successors))
     dense = p * (1 - share[..., None]) + share[..., None] / 12
     r_width, p_width = widths(rng, shape)
     args = (np.round(r), 0 * r_width, p_width, p0) if tied else (r, r_width, p_width, p0)
-    for compounding, reference in (
-        (False, brute.extended_value_iteration),
-        (True, brute.compounding_value_iteration),
-    )[: 1 if tied else 2]:
-        planner = jitted(extended_value_iteration, compounding=compounding)
-        plan = planner(slots, *map(f32, args), horizon=4)
-        assert_plan(plan, reference(dense, *args, 4))
+    planners = {False: reference.extended_value_iteration}
+    if not tied:
+        planners[True] = reference.compounding_value_iteration
+    for compounding, planner in planners.items():
+        plan = jitted(extended_value_iteration, compounding=compounding)
+        assert_plan(plan(slots, *map(f32, args), horizon=4), planner(dense, *args, 4))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_compounding_variant(shape):
+def test_compounding_agrees_with_the_baseline_code(shape):
     plan = jitted(extended_value_iteration, compounding=True)
     differs = False
     for seed in SEEDS:
         rng, dense, slots, r, p0 = beliefs(seed, shape)
         r_width, p_width = widths(rng, shape)
         args = r, r_width, p_width, p0
-        expected = brute.compounding_value_iteration(dense, *args, shape[2])
+        expected = reference.compounding_value_iteration(dense, *args, shape[2])
         for p in (f32(dense), slots):
             assert_plan(plan(p, *map(f32, args), horizon=shape[2]), expected)
-        correct = brute.extended_value_iteration(dense, *args, shape[2])
+        correct = reference.extended_value_iteration(dense, *args, shape[2])
         differs = differs or not np.allclose(expected[0], correct[0])
     assert differs or shape[0] == 1 or shape[2] < 3
 
@@ -247,7 +243,7 @@ def test_compounding_keeps_the_slack_of_earlier_backups():
     np.testing.assert_allclose(slipped.q[0, :, 0], [1.5, 0.5], rtol=1e-6)
 
 
-def test_compounding_leaves_a_row_alone_when_the_slack_overflows_the_state_it_raises():
+def test_compounding_keeps_a_row_whose_best_state_overflows():
     # All values tie at h=1 and the last state is raised: .8 + .3 > 1, so P̂ stays (.2, .8).
     # Looking at the first state instead (.2 + .3 ≤ 1) would write (0, 1) into P̂.
     p = np.array([[[0.2, 0.8]], [[0.2, 0.8]]])
@@ -257,7 +253,7 @@ def test_compounding_leaves_a_row_alone_when_the_slack_overflows_the_state_it_ra
 
 
 def best_value(p, width, v):
-    """max ⟨p̃, v⟩ over distributions with ‖p̃ − p‖₁ ≤ width, as a linear program."""
+    """Return max ⟨p̃, v⟩ over distributions with ‖p̃ − p‖₁ ≤ width by a linear program."""
     size = len(p)
     # Variables p̃ and u ≥ |p̃ − p|.
     absolute = np.block([[np.eye(size), -np.eye(size)], [-np.eye(size), -np.eye(size)]])
@@ -272,12 +268,10 @@ def best_value(p, width, v):
     return -program.fun
 
 
-@pytest.mark.parametrize(
-    ("num_states", "tied"), [slow(1, False), slow(2, False), (5, True), (12, False)]
-)
-def test_the_most_optimistic_row_solves_the_linear_program(num_states, tied):
+@pytest.mark.parametrize(("num_states", "tied"), [(1, False), (5, True), (12, False)])
+def test_most_optimistic_row_solves_the_linear_program(num_states, tied):
     rng = np.random.default_rng(num_states)
-    p = brute.random_kernel(rng, num_states, 3, max(1, num_states // 2))
+    p = reference.random_kernel(rng, num_states, 3, max(1, num_states // 2))
     width = rng.choice([0.0, 0.1, 0.7, 1.9, 4.0], (num_states, 3))
     v = rng.integers(0, 2, num_states) if tied else rng.uniform(0, 9, num_states)
     p_tilde = np.asarray(quick(most_optimistic)(f32(p), f32(width), f32(v)))
@@ -289,7 +283,7 @@ def test_the_most_optimistic_row_solves_the_linear_program(num_states, tied):
             assert p_tilde[s, a] @ v == pytest.approx(best_value(p[s, a], width[s, a], v), abs=1e-5)
 
 
-def test_the_most_optimistic_row_by_hand():
+def test_most_optimistic_row_by_hand():
     p, v = np.tile([0.3, 0.5, 0.2], (3, 1, 1)), np.array([2.0, 0.0, 1.0])
     raised = quick(most_optimistic)
     for width, row in [
@@ -316,7 +310,7 @@ PLANNERS = {
 
 
 @pytest.mark.parametrize("name", PLANNERS)
-def test_planners_take_numpy_arrays_and_never_write_to_them(name):
+def test_planners_do_not_change_numpy_inputs(name):
     shape = (5, 2, 4)
     rng, p, _, r, p0 = beliefs(0, shape)
     r_width, p_width = widths(rng, shape)

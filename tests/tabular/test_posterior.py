@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from layouts import data_of, f32, quick, slow
+from agent_data import f32, make_data, quick, slow
 from scipy import stats as scipy_stats
 from scipy.special import gammaln
 from scipy.stats import kstest
@@ -15,14 +15,14 @@ from narl.tabular import posterior
 from narl.tabular.counts import Stats
 from narl.tabular.posterior import gamma, log_gamma, sample_dynamics, sample_rewards
 
-# A KS test with a fixed key either holds for good or not; 1e-3 leaves room for one bad draw.
-LEAST_P = 1e-3
+# Keys are fixed: a KS test that passes once passes always.
+MIN_PVALUE = 1e-3
 SHAPES = [0.3, 0.9, 1.0, 1.5, 2.0, 7.0, 300.0, 1e5]
 
 
 @pytest.fixture(scope="module")
 def table():
-    """20 000 draws of each shape, side by side in one call."""
+    """20 000 draws of each shape in one call."""
     shapes = jnp.broadcast_to(f32(SHAPES), (20000, len(SHAPES)))
     return np.asarray(quick(lambda key: jnp.exp(log_gamma(key, shapes)))(jax.random.key(0)))
 
@@ -30,7 +30,7 @@ def table():
 def assert_gamma(draws, shape):
     assert np.isfinite(draws).all()
     assert (draws > 0).all()
-    assert kstest(draws, scipy_stats.gamma(shape).cdf).pvalue > LEAST_P
+    assert kstest(draws, scipy_stats.gamma(shape).cdf).pvalue > MIN_PVALUE
     assert draws.mean() == pytest.approx(shape, abs=5 * np.sqrt(shape / len(draws)))
     # The variance of a Gamma's sample variance: fourth central moment 3k² + 6k.
     error = 5 * np.sqrt((2 * shape**2 + 6 * shape) / len(draws))
@@ -38,21 +38,22 @@ def assert_gamma(draws, shape):
 
 
 @pytest.mark.parametrize(("column", "shape"), list(enumerate(SHAPES)))
-def test_any_shape_has_its_distribution(table, column, shape):
+def test_log_gamma_has_its_distribution(table, column, shape):
     assert_gamma(table[:, column], shape)
 
 
 @pytest.mark.slow
-def test_gamma_itself_serves_shapes_from_one_on():
+def test_gamma_has_its_distribution_for_shapes_from_one_on():
     shapes = [shape for shape in SHAPES if shape >= 1]
-    draws = gamma(jax.random.key(1), jnp.broadcast_to(f32(shapes), (20000, len(shapes))))
+    many = jnp.broadcast_to(f32(shapes), (20000, len(shapes)))
+    draws = quick(gamma)(jax.random.key(1), many)
     for column, shape in zip(np.asarray(draws).T, shapes, strict=True):
         assert_gamma(column, shape)
 
 
 @pytest.mark.slow
-def test_the_smallest_uniform_makes_no_outlier_of_an_exponential(monkeypatch):
-    """Uniforms are multiples of 2^-23; the 0 among them must not become -log(1e-38) = 87."""
+def test_gamma_of_shape_one_has_no_outlier_from_a_zero_draw(monkeypatch):
+    # Uniform draws are multiples of 2^-23; the draw 0 must not become -log(1e-38) = 87.
     lowest = []
 
     def least_of(key, shape, least=0.0):
@@ -62,16 +63,8 @@ def test_the_smallest_uniform_makes_no_outlier_of_an_exponential(monkeypatch):
     monkeypatch.setattr(posterior, "uniform", least_of)
     draws = np.asarray(gamma(jax.random.key(2), jnp.ones(3)))
     assert lowest
-    # What stands for (0, 2^-23) lies inside of it, so the draw is one that Exp(1) has there.
+    # The draw that stands for (0, 2^-23) lies inside this interval.
     assert ((draws > 23 * np.log(2)) & (draws < 25 * np.log(2))).all()
-
-
-@pytest.mark.slow
-def test_sixteen_million_exponentials_have_no_outlier():
-    draws = np.asarray(quick(lambda key: gamma(key, jnp.ones(2**24)))(jax.random.key(3)))
-    # Two of them, on average, come from u = 0.
-    assert 23 * np.log(2) < draws.max() < 25 * np.log(2)
-    assert (draws > 0).all()
 
 
 def test_gamma_elements_are_independent(table):
@@ -87,18 +80,19 @@ def test_gamma_elements_are_independent(table):
 @pytest.mark.slow
 def test_gamma_has_any_array_shape_and_depends_on_its_key():
     shapes = jnp.full((2, 3, 4), 1.2)
-    one, two = (gamma(jax.random.key(seed), shapes) for seed in (0, 1))
+    draw_gamma = quick(gamma)
+    one, two = (draw_gamma(jax.random.key(seed), shapes) for seed in (0, 1))
     assert one.shape == (2, 3, 4)
     assert len(np.unique(one)) == 24
     assert not np.intersect1d(one, two).size
-    np.testing.assert_array_equal(one, gamma(jax.random.key(0), shapes))
+    np.testing.assert_array_equal(one, draw_gamma(jax.random.key(0), shapes))
 
 
 @pytest.mark.slow
 def test_gamma_over_a_fine_grid_of_shapes():
     shapes = f32(np.concatenate([np.geomspace(1e-3, 1, 16), 1 + np.geomspace(1e-3, 1e4, 24)]))
-    many = jnp.broadcast_to(shapes, (100000, len(shapes)))
-    logs = np.asarray(log_gamma(jax.random.key(3), many), dtype=float)
+    many = jnp.broadcast_to(shapes, (30000, len(shapes)))
+    logs = np.asarray(quick(log_gamma)(jax.random.key(3), many), dtype=float)
     assert np.isfinite(logs).all()
     for column, shape in zip(logs.T, np.asarray(shapes, dtype=float), strict=True):
         # Far below 1 the draws of a small shape are all in their logarithm:
@@ -106,7 +100,7 @@ def test_gamma_over_a_fine_grid_of_shapes():
         tiny = column < -80
         cdf = np.exp(shape * np.minimum(column, -80) - gammaln(shape + 1))
         cdf = np.where(tiny, cdf, scipy_stats.gamma(shape).cdf(np.exp(np.maximum(column, -80))))
-        assert kstest(cdf, "uniform").pvalue > LEAST_P / 3
+        assert kstest(cdf, "uniform").pvalue > MIN_PVALUE / 3
 
 
 @functools.partial(quick, static_argnames=("alpha0", "members"))
@@ -115,12 +109,9 @@ def draw(key, counts, problem, alpha0, members):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "alpha0",
-    [1.0, slow(0.4), slow(2.5)],
-)
+@pytest.mark.parametrize("alpha0", [1.0, 0.4])
 def test_sampled_dynamics_are_dirichlet_in_both_layouts(alpha0):
-    data = data_of(0)
+    data = make_data(0)
     transitions = data.counts[2]
     alpha = alpha0 + transitions
     total = alpha.sum(-1, keepdims=True)
@@ -138,7 +129,7 @@ def test_sampled_dynamics_are_dirichlet_in_both_layouts(alpha0):
         # 288 tests at once: none absurd, and spread as p-values are.
         assert pvalues.min() > 1e-5
         assert np.mean(pvalues < 0.1) < 0.2
-        # Entries of a row repel each other as a Dirichlet's do; rows know nothing of each other.
+        # Entries of a row are correlated as those of a Dirichlet; rows are independent.
         s, a = np.argwhere(transitions.sum(-1) > 0)[0]
         t, u = np.argsort(-mean[s, a])[:2]
         odds = mean[s, a] / (1 - mean[s, a])
@@ -152,11 +143,11 @@ def test_sampled_dynamics_are_dirichlet_in_both_layouts(alpha0):
 
 @pytest.mark.parametrize(
     ("layout", "alpha0"),
-    [(0, 0.01), slow(1, 0.01), slow(0, 0.001)],
+    [(0, 0.01), slow(1, 0.001)],
 )
-def test_a_small_prior_weight_still_gives_distributions(layout, alpha0):
-    """Their Gamma draws are all 0 in float32; the distributions are not."""
-    data = data_of(2, shape=(4, 2, 4), num_slots=1)
+def test_sampled_dynamics_with_a_small_prior_weight_are_distributions(layout, alpha0):
+    # The Gamma draws themselves are all 0 in float32.
+    data = make_data(2, shape=(4, 2, 4), num_slots=1)
     unseen = data.counts[0] == 0
     assert unseen.any()
     problem, counts = data.layouts[layout]
@@ -181,6 +172,6 @@ def test_sampled_rewards_have_the_normal_posterior():
     mean = np.array([[1, 7], [-5, 2101]]) / precision
     for s, a in np.ndindex(2, 2):
         law = scipy_stats.norm(mean[s, a], precision[s, a] ** -0.5)
-        assert kstest(r[:, s, a], law.cdf).pvalue > LEAST_P
+        assert kstest(r[:, s, a], law.cdf).pvalue > MIN_PVALUE
     between = np.corrcoef(r.reshape(members, 4).T) - np.eye(4)
     assert np.abs(between).max() < 5 / np.sqrt(members)

@@ -1,11 +1,11 @@
-"""Kernels in slots and as dense tables are the same kernels."""
+"""Transition probabilities in slots agree with dense tables."""
 
-import brute
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from layouts import f32, quick
+import reference
+from agent_data import f32, quick
 
 from narl.tabular.envs import deep_sea, random_mdp, riverswim
 from narl.tabular.transitions import (
@@ -13,54 +13,47 @@ from narl.tabular.transitions import (
     as_dynamics,
     dense,
     expect,
-    find_successors,
+    reachable_states,
     slot_values,
     take_slots,
 )
 
 
 def in_slots(p, spread=None):
-    successors, prob = brute.slots_of(p)
+    successors, prob = reference.slots_of(p)
     spread = np.zeros(p.shape[:2]) if spread is None else spread
     prob = prob * (1 - spread[..., None])
     return Dynamics(f32(prob), f32(spread), jnp.asarray(successors))
 
 
 @pytest.mark.parametrize("num_states", [4, 8, 12, 25])
-def test_slots_hold_the_reachable_states_in_order(num_states):
-    p = brute.random_kernel(np.random.default_rng(num_states), num_states, 3, num_states // 4)
-    found = find_successors(p)
-    expected, prob = brute.slots_of(p)
-    np.testing.assert_array_equal(found, expected)
-    assert found.dtype == np.int32
-    np.testing.assert_array_equal(take_slots(p, found), prob)
-
-
-def test_slots_are_used_only_where_they_save_something():
-    rng = np.random.default_rng(0)
-    assert find_successors(brute.random_kernel(rng, 8, 2, 8)) is None
-    assert find_successors(riverswim().p) is None
-    assert find_successors(random_mdp(num_states=10).p) is None
-    assert find_successors(np.ones((1, 1, 1))) is None
-    identity = np.eye(4)[:, None]
-    np.testing.assert_array_equal(find_successors(identity), np.arange(4)[:, None, None])
-
-
-def test_deep_sea_has_few_slots():
-    assert find_successors(deep_sea(6).p).shape == (36, 2, 1)
-    assert find_successors(deep_sea(6, stochastic=True).p).shape == (36, 2, 2)
-
-
-def test_without_slots_a_table_is_taken_whole():
-    p = brute.random_kernel(np.random.default_rng(1), 4, 2)
+def test_reachable_states_are_in_order(num_states):
+    p = reference.random_kernel(np.random.default_rng(num_states), num_states, 3, num_states // 4)
+    successors = reachable_states(p)
+    expected, prob = reference.slots_of(p)
+    np.testing.assert_array_equal(successors, expected)
+    assert successors.dtype == np.int32
+    np.testing.assert_array_equal(take_slots(p, successors), prob)
     np.testing.assert_array_equal(take_slots(p, None), p)
+
+
+def test_slots_are_used_only_where_they_save_work():
+    rng = np.random.default_rng(0)
+    assert reachable_states(reference.random_kernel(rng, 8, 2, 8)) is None
+    assert reachable_states(riverswim().p) is None
+    assert reachable_states(random_mdp(num_states=10).p) is None
+    assert reachable_states(np.ones((1, 1, 1))) is None
+    identity = np.eye(4)[:, None]
+    np.testing.assert_array_equal(reachable_states(identity), np.arange(4)[:, None, None])
+    assert reachable_states(deep_sea(6).p).shape == (36, 2, 1)
+    assert reachable_states(deep_sea(6, stochastic=True).p).shape == (36, 2, 2)
 
 
 @pytest.mark.parametrize("num_slots", [1, 3, 12])
 @pytest.mark.parametrize("spreading", [False, True])
-def test_dense_and_slots_round_trip_with_equal_expectations(num_slots, spreading):
+def test_slots_and_dense_tables_have_equal_expectations(num_slots, spreading):
     rng = np.random.default_rng(num_slots)
-    p = brute.random_kernel(rng, 12, 2, num_slots)
+    p = reference.random_kernel(rng, 12, 2, num_slots)
     spread = rng.choice([0, 0.25, 1], (12, 2)) if spreading else np.zeros((12, 2))
     kernel = in_slots(p, spread)
     table = p * (1 - spread[..., None]) + spread[..., None] / 12
@@ -72,7 +65,7 @@ def test_dense_and_slots_round_trip_with_equal_expectations(num_slots, spreading
         np.testing.assert_allclose(means, table @ v, atol=1e-5)
 
 
-def test_unused_slots_count_for_nothing():
+def test_unused_slots_have_no_effect():
     # The pair reaches state 1 only; its second slot is unused and points past the end.
     successors = jnp.array([[[1, 2]], [[0, 1]]])
     kernel = Dynamics(f32([[[1, 0.7]], [[0.5, 0.5]]]), jnp.zeros((2, 1)), successors)
@@ -82,7 +75,7 @@ def test_unused_slots_count_for_nothing():
     np.testing.assert_allclose(dense(kernel, 2)[:, 0], [[0, 1], [0.5, 0.5]])
 
 
-def test_a_pair_without_data_is_uniform():
+def test_pair_without_data_is_uniform():
     successors = jnp.array([[[0]], [[0]], [[1]], [[3]]])
     kernel = Dynamics(f32([[[1]], [[0]], [[1]], [[1]]]), f32([[0], [1], [0], [0]]), successors)
     np.testing.assert_allclose(dense(kernel, 4)[1, 0], 0.25)
@@ -90,10 +83,10 @@ def test_a_pair_without_data_is_uniform():
 
 
 @pytest.mark.parametrize("slotted", [False, True])
-def test_a_member_axis_may_lead(slotted):
+def test_members_can_be_a_leading_axis(slotted):
     rng = np.random.default_rng(2)
-    p = brute.random_kernel(rng, 12, 2, 3)
-    successors, _ = brute.slots_of(p)
+    p = reference.random_kernel(rng, 12, 2, 3)
+    successors, _ = reference.slots_of(p)
     weights = rng.dirichlet(np.ones(successors.shape[-1]), (5, 12, 2)) * (successors < 12)
     tables = np.zeros((5, 12, 2, 13))
     np.put_along_axis(tables, np.broadcast_to(successors, weights.shape), weights, axis=-1)
@@ -109,8 +102,8 @@ def test_a_member_axis_may_lead(slotted):
     np.testing.assert_allclose(dense(kernel, 12), tables + spread[..., None] / 12, atol=1e-6)
 
 
-def test_as_dynamics_keeps_what_is_one_already():
-    kernel = in_slots(brute.random_kernel(np.random.default_rng(3), 6, 2, 2))
+def test_as_dynamics_keeps_dynamics():
+    kernel = in_slots(reference.random_kernel(np.random.default_rng(3), 6, 2, 2))
     assert as_dynamics(kernel) is kernel
     table = np.full((2, 3, 1, 3), 1 / 3)
     wrapped = as_dynamics(table)
@@ -119,8 +112,8 @@ def test_as_dynamics_keeps_what_is_one_already():
     assert not wrapped.spread.any()
 
 
-def test_kernels_cross_jit_and_vmap():
-    p = brute.random_kernel(np.random.default_rng(4), 8, 2, 2)
+def test_dynamics_work_with_jit_and_vmap():
+    p = reference.random_kernel(np.random.default_rng(4), 8, 2, 2)
     kernel, v = in_slots(p), np.random.default_rng(5).normal(size=(3, 8))
     many = jax.jit(jax.vmap(expect, in_axes=(None, 0)))(kernel, f32(v))
     np.testing.assert_allclose(many, np.einsum("sat,nt->nsa", p, v), atol=1e-5)

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     args = parse(Resume, "narl resume", arguments, EXAMPLE)
     from narl.commands.training_console import TrainingConsole, print_training, training_result
     from narl.console import note, print_json
-    from narl.deep.make_config import config_from_record
+    from narl.deep.checked_config import config_from_record
     from narl.storage import UnfinishedRun, locate_run
 
     root = runs_folder(args.runs)

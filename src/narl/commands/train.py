@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     with COMMAND.errors_as_typed():
         checkpoint_every = check_count("checkpoint_every", args.checkpoint_every)
         from narl.commands.training_console import TrainingConsole
-        from narl.deep.make_config import make_config
+        from narl.deep.checked_config import make_config
 
         console = TrainingConsole(args.runs, args.json, args.tensorboard, args.wandb)
         config = make_config(options.pop("env"), options.pop("algo", "narl"), **options)

@@ -170,7 +170,7 @@ def print_training(run: Run, was_found: bool, again: str = "--fresh") -> None:
         console.print(f"found, not trained again ({again} trains it again)")
     else:
         console.print(_times(metrics["seconds"]))
-    console.print(f"stored in {run.path}; `narl report {run.path}` draws it", soft_wrap=True)
+    console.print(f"kept in {run.path}; `narl report {run.path}` draws it", soft_wrap=True)
 
 
 def _times(seconds: dict[str, float]) -> str:

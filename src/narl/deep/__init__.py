@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from narl.deep.agent import MBPO, NARL, SAC, Agent, load
     from narl.deep.algorithms import ALGORITHMS, register_algorithm
     from narl.deep.bonus import BonusFn
+    from narl.deep.checked_config import make_config
     from narl.deep.config import Config
     from narl.deep.ensemble import Prediction
     from narl.deep.evaluation import Evaluation
     from narl.deep.finite import Fault
     from narl.deep.loggers import tensorboard_logger, wandb_logger
-    from narl.deep.make_config import make_config
     from narl.deep.policy import Policy
     from narl.deep.presets import Preset, find_preset
     from narl.deep.selection import (
@@ -70,7 +70,7 @@ _NAMES = {
     "evaluation": ("Evaluation",),
     "finite": ("Fault",),
     "loggers": ("tensorboard_logger", "wandb_logger"),
-    "make_config": ("make_config",),
+    "checked_config": ("make_config",),
     "policy": ("Policy",),
     "presets": ("Preset", "find_preset"),
     "selection": ("Candidates", "SelectFn", "SelectParams", "Selected", "take_members"),

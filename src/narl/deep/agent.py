@@ -18,12 +18,12 @@ from narl.console import TrainingBar
 from narl.deep.bonus import BonusFn
 from narl.deep.buffer_room import with_buffer_room, with_longer_buffer
 from narl.deep.callbacks import Callback, as_callback
+from narl.deep.checked_config import make_config
 from narl.deep.checkpoint import State, capture, restore
 from narl.deep.config import Config
 from narl.deep.environment import HostEnv
 from narl.deep.evaluation import Evaluation, evaluate, evaluation_seed
 from narl.deep.finite import Fault
-from narl.deep.make_config import make_config
 from narl.deep.make_environment import MakeEnv, UserEnvironment
 from narl.deep.metrics import curves
 from narl.deep.policy import (

@@ -70,13 +70,13 @@ class ReplicaState(NamedTuple):
     sac: Sac
     ensemble: Ensemble | None
     termination: TerminationModel | None
-    """The learned rule by which episodes end; None: a known rule is used."""
+    """The learned rule by which imagined episodes end; None: a known rule is used."""
     real: Replay
     model: Replay
     obs: Float[Array, " D"]
-    """The observation on which the environment waits."""
+    """The current observation of the environment."""
     action: Float[Array, " A"]
-    """The action that was chosen for it."""
+    """The action that was chosen for this observation."""
     loss_sums: LossSums
 
 
@@ -86,7 +86,7 @@ class StepInfo(NamedTuple):
     num_steps: Int[Array, ""]
     """Real transitions that were stored before this step."""
     length: Int[Array, ""]
-    """Rollout length k."""
+    """Rollout length k at this step."""
     retained: Int[Array, ""]
     """Number of imagined transitions that count."""
 
@@ -109,7 +109,7 @@ class Algorithm:
     obs_dim: int
     action_dim: int
     known_termination: TerminationFn | None
-    """The rule by which episodes end; None: it is learned from data."""
+    """The rule by which imagined episodes end; None: the rule is learned from data."""
     horizon: int
     """Steps of an episode inside the model."""
     optimisms: tuple[Optimism, ...] = ()

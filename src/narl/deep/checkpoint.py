@@ -154,7 +154,10 @@ def restore(
         np.asarray(state.model.num_added), imagined, (trainer.config.model_capacity, width)
     )
     obs = _restore_environments(trainer, arrays, notes, inactive, np.array(state.obs))
-    trainer.from_host(state._replace(obs=obs, model=state.model._replace(rows=rows)))
+    # The parameters are those of the configurations. The index among them that says how to select
+    # depends on the device and on the algorithms that are registered in this process.
+    state = state._replace(params=like.params, obs=obs)
+    trainer.from_host(state._replace(model=state.model._replace(rows=rows)))
 
 
 def _restore_environments(

@@ -41,7 +41,7 @@ class Ensemble(NamedTuple):
     opt: optax.OptState
     scale: Scale
     target_scale: Scale
-    """Of the targets, for the networks' outputs; 0 and 1 without `scale_targets`."""
+    """Scale of the targets; mean 0 and deviation 1 without `scale_targets`."""
     ranked: Int[Array, " M"]
     """The members by their holdout error, best first: the elite ones lead."""
     holdout_error: Float[Array, " M"]

@@ -175,7 +175,7 @@ def fit_ensemble(
     obs_dim = ensemble.weights.max_logvar.shape[-1] - 1
     data = as_data(rows, obs_dim)
     split = split_rows(key_split, rows.shape[0], num_rows, config)
-    # The scale is that of all rows there are, as every one of them may start a rollout.
+    # The scale is that of all rows, held-out ones too: every row may start a rollout.
     present = jnp.arange(rows.shape[0]) < num_rows
     scale = fit_scale(data.inputs, present)
     target_scale = ensemble.target_scale

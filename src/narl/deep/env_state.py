@@ -124,15 +124,6 @@ def _has_state_methods(layer: gymnasium.Env) -> bool:
 # --- MuJoCo ---------------------------------------------------------------------------------
 
 
-def _simulation(layer: gymnasium.Env) -> tuple[ModuleType, Any, Any] | None:
-    """Return MuJoCo's module, model and data; None for an environment without MuJoCo."""
-    mujoco = sys.modules.get("mujoco")
-    model, data = vars(layer).get("model"), vars(layer).get("data")
-    if mujoco is None or not isinstance(model, mujoco.MjModel):
-        return None
-    return (mujoco, model, data) if isinstance(data, mujoco.MjData) else None
-
-
 def _capture_mujoco(layer: gymnasium.Env, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     """Return the integration state and all arrays of fixed size.
 
@@ -140,10 +131,7 @@ def _capture_mujoco(layer: gymnasium.Env, arrays: dict[str, np.ndarray]) -> dict
     derived from it during the last step (Ant xpos and Humanoid xipos, for the distance moved).
     Deriving them again gives other numbers: MuJoCo's derived arrays lag one substep behind.
     """
-    simulation = _simulation(layer)
-    if simulation is None:
-        raise _UnsupportedError
-    mujoco, model, data = simulation
+    mujoco, model, data = _simulation(layer)
     flags = mujoco.mjtState.mjSTATE_INTEGRATION
     state = np.empty(mujoco.mj_stateSize(model, flags))
     mujoco.mj_getState(model, data, state, flags)
@@ -158,10 +146,7 @@ def _capture_mujoco(layer: gymnasium.Env, arrays: dict[str, np.ndarray]) -> dict
 def _restore_mujoco(
     layer: gymnasium.Env, stored: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
 ) -> None:
-    simulation = _simulation(layer)
-    if simulation is None:
-        raise InputError("env: the stored state is MuJoCo's, the environment does not use MuJoCo")
-    mujoco, model, data = simulation
+    mujoco, model, data = _simulation(layer)
     if mujoco.__version__ != stored["version"]:
         raise InputError(
             f"mujoco: the environment's state is of version {stored['version']}, installed is "
@@ -177,6 +162,11 @@ def _restore_mujoco(
     for name, _ in _mujoco_arrays(data):
         if (key := f"mujoco.derived.{name}") in arrays:
             getattr(data, name)[...] = arrays[key]
+
+
+def _simulation(layer: gymnasium.Env) -> tuple[ModuleType, Any, Any]:
+    """Return MuJoCo's module, and the model and data of an environment."""
+    return sys.modules["mujoco"], vars(layer)["model"], vars(layer)["data"]
 
 
 def _mujoco_arrays(data: Any) -> Iterator[tuple[str, np.ndarray]]:
@@ -248,8 +238,6 @@ def _make_generator(state: Any, present: Any = None) -> Any:
     if state is None:
         return present
     kind = state["bit_generator"]
-    if kind not in _BIT_GENERATORS:
-        raise InputError(f"env: unknown random generator {kind!r}; one of {_BIT_GENERATORS}")
     same_kind = isinstance(present, np.random.Generator) and (
         type(present.bit_generator).__name__ == kind
     )
@@ -307,7 +295,9 @@ class EpisodeRecord:
         """Record the generators of an environment that is about to be reset with a seed."""
         self.seed = seed
         self.generators = capture_generators(env)
-        self._before = [(one, _generator_state(one)) for one in _all_generators(env)]
+        self._before = [
+            (generator, _generator_state(generator)) for generator in _all_generators(env)
+        ]
         self._actions = bytearray()
         self._observed = hashlib.sha256()
 

@@ -69,8 +69,6 @@ class HostEnv:
         """Last seed that was not derived from another one; None before the first episode."""
         self._num_later = 0
         """Number of episodes since the one with the last seed."""
-        self._seeds_each: bool | None = None
-        """Whether later episodes have derived seeds; None while no later episode has begun."""
         self._episode: EpisodeRecord | None = None
         assert isinstance(env.action_space, Box)
         self._action_space = env.action_space
@@ -87,21 +85,19 @@ class HostEnv:
             return self._begin(seed)
         assert self._last_seed is not None
         self._num_later += 1
-        if self._seeds_each is None:
-            self._seeds_each = self._needs_seeds()
-        return self._begin(
-            episode_seed(self._last_seed, self._num_later) if self._seeds_each else None
-        )
+        if self._needs_seed():
+            seed = episode_seed(self._last_seed, self._num_later)
+        return self._begin(seed)
 
     def abandon_episode(self, step: int) -> Float32[np.ndarray, " D"]:
         """Begin an episode that depends on the environment's seed and the step only."""
         return self.reset(seed=restart_seed(self.seed, step))
 
-    def _needs_seeds(self) -> bool:
-        """Return whether an episode can be repeated only if it has a seed.
+    def _needs_seed(self) -> bool:
+        """Return whether the next episode can be repeated only if it has a seed.
 
         This is so where the state cannot be captured and no known random generator was used in the
-        first episode: the environment may draw from a hidden generator that the seed renews.
+        last episode: the environment may draw from a hidden generator that a seed renews.
         """
         episode = self._episode
         if episode is None or episode.seed is None or self._capture_state() is not None:
@@ -176,7 +172,6 @@ class HostEnv:
             "num_steps": self.num_steps,
             "last_seed": self._last_seed,
             "num_later": self._num_later,
-            "seeds_each": self._seeds_each,
         }
         return state
 
@@ -204,7 +199,6 @@ class HostEnv:
             continues = stored["episode"] is not None and self._repeat(state)
         self.num_steps = stored["num_steps"]
         self._last_seed, self._num_later = stored["last_seed"], stored["num_later"]
-        self._seeds_each = stored["seeds_each"]
         return continues
 
     def _repeat(self, state: EnvState) -> bool:

@@ -20,6 +20,7 @@ from narl.deep.config import Config
 from narl.deep.counters import Counters
 from narl.deep.environment import HostEnv, Step
 from narl.deep.networks import Network
+from narl.deep.policy import act_in_numpy
 
 NUM_CONFIRMING = 10
 """Episodes whose mean confirms that a task is solved."""
@@ -36,20 +37,11 @@ class Evaluation(NamedTuple):
     """Whether the environment cut an episode that had not terminated."""
 
 
-def numpy_mode(actor: Network, obs: Float[np.ndarray, " D"]) -> Float[np.ndarray, " A"]:
-    """Return tanh(mean), as `networks.mode_action` does."""
-    x = obs
-    for layer in actor[:-1]:
-        x = np.maximum(x @ layer.w + layer.b, 0.0)
-    mean = x @ actor[-1].w + actor[-1].b
-    return np.tanh(mean[: mean.shape[0] // 2])
-
-
 def play_episode(actor: Network, env: HostEnv, seed: int, horizon: int) -> Iterator[Step]:
     """Yield the steps of one deterministic episode of at most ``horizon`` steps."""
     obs = env.reset(seed=seed)
     for _ in range(horizon):
-        step = env.step(numpy_mode(actor, obs))
+        step = env.step(act_in_numpy(actor, obs))
         yield step
         if step.terminated or step.truncated:
             return

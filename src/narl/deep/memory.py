@@ -24,14 +24,15 @@ class Memory(NamedTuple):
     """Bytes that one replica needs on the device."""
 
     real: int
-    """Buffer of real transitions."""
+    """Bytes of the buffer of real transitions."""
     model: int
-    """Buffer of imagined ones: retention × rollouts per epoch × longest rollout."""
+    """Bytes of the imagined transitions: retention × rollouts per epoch × longest rollout."""
     networks: int
-    """Actor, critics, ensemble and their optimisers."""
+    """Bytes of actor, critics, ensemble and their optimisers."""
 
     @property
     def total(self) -> int:
+        """All bytes of the replica's state."""
         return self.real + self.model + self.networks
 
 
@@ -81,7 +82,7 @@ def needed_memory(config: Config, obs_dim: int, action_dim: int, num_replicas: i
     replicas = num_replicas * replica_memory(algorithm).total
     at_once, copies = num_replicas, 1
     if jax.default_backend() == "cpu":
-        at_once, copies = min(num_replicas, num_cores()), 2  # one of them is being written to disk
+        at_once, copies = min(num_replicas, num_cores()), 2  # a checkpoint copies the state
     return copies * replicas + at_once * temporary_memory(algorithm)
 
 

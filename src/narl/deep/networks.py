@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 LOG_STD_RANGE = (-20.0, 2.0)
-"""Where the actor's log standard deviation is clipped (as in SAC's reference code)."""
+"""Range to which the actor's log standard deviation is clipped, as in SAC's reference code."""
 
 
 class Layer(NamedTuple):
@@ -26,13 +26,13 @@ Initialiser = Callable[[PRNGKeyArray, int, int], Float[Array, "I O"]]
 
 
 def glorot(key: PRNGKeyArray, fan_in: int, fan_out: int) -> Float[Array, "I O"]:
-    """Uniform with variance 2/(fan_in + fan_out)."""
+    """Draw weights uniformly, with variance 2/(fan_in + fan_out)."""
     bound = math.sqrt(6.0 / (fan_in + fan_out))
     return jax.random.uniform(key, (fan_in, fan_out), minval=-bound, maxval=bound)
 
 
 def truncated_normal(key: PRNGKeyArray, fan_in: int, fan_out: int) -> Float[Array, "I O"]:
-    """N(0, 1/(4 fan_in)) cut at two standard deviations: how MBPO's models begin."""
+    """Draw weights of N(0, 1/(4 fan_in)), cut at two standard deviations, as MBPO's models do."""
     draw = jax.random.truncated_normal(key, -2.0, 2.0, (fan_in, fan_out))
     return draw / (2.0 * math.sqrt(fan_in))
 
@@ -40,7 +40,7 @@ def truncated_normal(key: PRNGKeyArray, fan_in: int, fan_out: int) -> Float[Arra
 def init_network(
     key: PRNGKeyArray, sizes: Sequence[int], initialiser: Initialiser = glorot
 ) -> Network:
-    """Layers between consecutive ``sizes``; biases are 0."""
+    """Return layers between consecutive ``sizes``, with biases of 0."""
     keys = jax.random.split(key, len(sizes) - 1)
     pairs = zip(keys, sizes[:-1], sizes[1:], strict=True)
     return tuple(Layer(initialiser(k, i, o), jnp.zeros(o)) for k, i, o in pairs)
@@ -51,7 +51,7 @@ def apply_network(
     x: Float[Array, "*C B I"],
     activation: Callable[[Array], Array] = jax.nn.relu,
 ) -> Float[Array, "*C B O"]:
-    """The network's output; the last layer is affine."""
+    """Return the network's output; the last layer is affine."""
     for layer in network[:-1]:
         x = activation(x @ layer.w + layer.b[..., None, :])
     return narrow_product(x, network[-1].w) + network[-1].b[..., None, :]
@@ -59,10 +59,10 @@ def apply_network(
 
 @jax.custom_vjp
 def narrow_product(x: Float[Array, "*C B I"], w: Float[Array, "*C I O"]) -> Float[Array, "*C B O"]:
-    """x @ w for few outputs O.
+    """Return x @ w for few outputs O, with a gradient that is quick on a CPU.
 
-    Its gradient for w is the transpose of ctᵀ @ x: as xᵀ @ ct, a wide matrix times a narrow one,
-    it takes five times as long on a CPU. The barrier keeps the compiler from turning it back.
+    The gradient for w is computed as the transpose of ctᵀ @ x: xᵀ @ ct, a wide matrix times a
+    narrow one, takes five times as long. The barrier keeps the compiler from undoing the change.
     """
     return x @ w
 
@@ -95,18 +95,18 @@ class Drawn(NamedTuple):
 
 
 def init_actor(key: PRNGKeyArray, obs_dim: int, action_dim: int, hidden: Sequence[int]) -> Network:
-    """The policy's network: mean and log standard deviation of every action."""
+    """Return the policy's network: mean and log standard deviation of every action."""
     return init_network(key, (obs_dim, *hidden, 2 * action_dim))
 
 
 def policy(actor: Network, obs: Float[Array, "B D"]) -> Policy:
-    """π(·|obs) before the tanh."""
+    """Return the Gaussian of π(·|obs) before the tanh."""
     mean, log_std = jnp.split(apply_network(actor, obs), 2, axis=-1)
     return Policy(mean, jnp.clip(log_std, *LOG_STD_RANGE))
 
 
 def squash(given: Policy, noise: Float[Array, "B A"]) -> Drawn:
-    """tanh(mean + std·noise) and its log density.
+    """Return the action tanh(mean + std·noise) and its log density.
 
     log(1 − tanh(u)²) = 2(log 2 − u − softplus(−2u)) stays finite where tanh is 1 in float32.
     """
@@ -117,18 +117,18 @@ def squash(given: Policy, noise: Float[Array, "B A"]) -> Drawn:
 
 
 def draw_action(key: PRNGKeyArray, actor: Network, obs: Float[Array, "B D"]) -> Drawn:
-    """a ~ π(·|obs)."""
+    """Draw an action a ~ π(·|obs) per observation."""
     given = policy(actor, obs)
     return squash(given, jax.random.normal(key, given.mean.shape))
 
 
 def mode_action(actor: Network, obs: Float[Array, "B D"]) -> Float[Array, "B A"]:
-    """tanh(mean): what the policy does when it is evaluated."""
+    """Return tanh(mean), the action of a policy that is evaluated."""
     return jnp.tanh(policy(actor, obs).mean)
 
 
 def init_critic(key: PRNGKeyArray, obs_dim: int, action_dim: int, hidden: Sequence[int]) -> Network:
-    """Twin critics, stacked along a leading axis of 2."""
+    """Return twin critics, stacked along a leading axis of 2."""
     sizes = (obs_dim + action_dim, *hidden, 1)
     return jax.vmap(lambda k: init_network(k, sizes))(jax.random.split(key, 2))
 
@@ -136,6 +136,6 @@ def init_critic(key: PRNGKeyArray, obs_dim: int, action_dim: int, hidden: Sequen
 def twin_values(
     critic: Network, obs: Float[Array, "B D"], action: Float[Array, "B A"]
 ) -> Float[Array, "2 B"]:
-    """Q_1(s,a) and Q_2(s,a)."""
+    """Return the values Q_1(s,a) and Q_2(s,a)."""
     x = jnp.concatenate([obs, action], axis=-1)
     return apply_network(critic, jnp.broadcast_to(x, (2, *x.shape)))[..., 0]

@@ -1,7 +1,6 @@
-"""What was learned, ready to act: one actor per seed, in the environment's own units.
+"""Learned policies that act: one actor per seed, in the environment's own units.
 
-Actors answer through NumPy, as in `narl.deep.evaluation`: without compiling, and with the same
-bits in every process.
+Actors run in NumPy: without compiling, and with the same bits in every process.
 """
 
 from __future__ import annotations
@@ -22,10 +21,12 @@ from narl.deep.sac import init_sac
 from narl.deep.spaces import Spaces, flatten_obs, unflatten_action
 from narl.errors import InputError
 
+_NO_POLICY = "run: it holds no policy; `narl train` makes runs that do"
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Interface:
-    """What the policy sees and gives: shapes, bounds and scales of an environment."""
+    """The shapes, bounds and scales of observations and actions of an environment."""
 
     spaces: Spaces
     obs_shape: tuple[int, ...]
@@ -34,11 +35,11 @@ class Interface:
     """Whether a longer observation is cut: Ant's and Humanoid's policies see its first entries."""
 
     def vector(self, obs: np.ndarray) -> Float[np.ndarray, " D"]:
-        """One observation as the networks see it."""
+        """Return an observation as the vector that the networks see."""
         return flatten_obs(self.spaces, np.ravel(obs)[: self.spaces.obs_dim])
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Everything, to be kept."""
+        """Return all fields as arrays for a run folder; see `interface_from`."""
         return {
             "interface.obs_shape": np.array(self.obs_shape, np.int64),
             "interface.obs_shift": self.spaces.obs_shift,
@@ -50,7 +51,7 @@ class Interface:
 
 
 def interface_of(env: HostEnv, first_entries: bool = False) -> Interface:
-    """The interface of an environment."""
+    """Return the interface of an environment."""
     space = env.env.action_space
     assert isinstance(space, Box)
     assert env.env.observation_space.shape is not None
@@ -58,57 +59,55 @@ def interface_of(env: HostEnv, first_entries: bool = False) -> Interface:
 
 
 def interface_from(arrays: Mapping[str, np.ndarray]) -> Interface:
-    """The interface that `Interface.arrays` kept."""
-    kept = {name: arrays[f"interface.{name}"] for name in _KEPT if f"interface.{name}" in arrays}
-    if len(kept) < len(_KEPT):
-        raise InputError("run: it holds no policy; `narl train` makes runs that do")
-    low, high = kept["action_low"], kept["action_high"]
+    """Return the interface from the arrays that `Interface.arrays` gave."""
+    names = ("obs_shape", "obs_shift", "obs_scale", "action_low", "action_high", "first_entries")
+    if not all(f"interface.{name}" in arrays for name in names):
+        raise InputError(_NO_POLICY)
+    fields = {name: arrays[f"interface.{name}"] for name in names}
+    low, high = fields["action_low"], fields["action_high"]
     spaces = Spaces(
-        obs_dim=kept["obs_shift"].size,
+        obs_dim=fields["obs_shift"].size,
         action_dim=low.size,
         action_low=np.ravel(low).astype(np.float64),
         action_high=np.ravel(high).astype(np.float64),
-        obs_shift=kept["obs_shift"],
-        obs_scale=kept["obs_scale"],
+        obs_shift=fields["obs_shift"],
+        obs_scale=fields["obs_scale"],
     )
-    shape = tuple(int(size) for size in kept["obs_shape"])
+    shape = tuple(int(size) for size in fields["obs_shape"])
     box = Box(low, high, dtype=low.dtype.type)
-    return Interface(spaces, shape, box, bool(kept["first_entries"]))
+    return Interface(spaces, shape, box, bool(fields["first_entries"]))
 
 
-def check_interface(learned: Interface, found: Interface, name: str) -> None:
-    """Refuses an environment whose spaces are not those that the agent learned with."""
-    had = "the agent learned with"
-    pairs = (
-        ("observations", learned.obs_shape, found.obs_shape),
-        ("actions", learned.action_space.shape, found.action_space.shape),
-    )
-    for what, own, other in pairs:
-        if own != other:
-            raise InputError(f"env: {name} has {what} of shape {other}; {had} {own}")
-    (own_low, own_high), (low, high) = (
-        (one.spaces.action_low, one.spaces.action_high) for one in (learned, found)
-    )
-    for i in np.flatnonzero(~(np.isclose(own_low, low) & np.isclose(own_high, high))):
-        raise InputError(
-            f"env: {name} has action[{i}] in [{low[i]:g}, {high[i]:g}]; "
-            f"{had} [{own_low[i]:g}, {own_high[i]:g}]"
-        )
-    same = np.isclose(learned.spaces.obs_shift, found.spaces.obs_shift)
-    same &= np.isclose(learned.spaces.obs_scale, found.spaces.obs_scale)
+def check_interface(learned: Interface, present: Interface, name: str) -> None:
+    """Refuse an environment whose spaces are not those that the agent learned with."""
+    shapes = {
+        "observations": (learned.obs_shape, present.obs_shape),
+        "actions": (learned.action_space.shape, present.action_space.shape),
+    }
+    for what, (expected, shape) in shapes.items():
+        if shape != expected:
+            raise InputError(
+                f"env: {name} has {what} of shape {shape}; the agent learned with {expected}"
+            )
+    own, other = learned.spaces, present.spaces
+    low, high = other.action_low, other.action_high
+    same = np.isclose(own.action_low, low) & np.isclose(own.action_high, high)
     for i in np.flatnonzero(~same):
         raise InputError(
-            f"env: {name} has other bounds of observation[{i}] than {had}, and with them other "
-            "scales; give it the same observation_space"
+            f"env: {name} has action[{i}] in [{low[i]:g}, {high[i]:g}]; the agent learned with "
+            f"[{own.action_low[i]:g}, {own.action_high[i]:g}]"
         )
-
-
-_KEPT = ("obs_shape", "obs_shift", "obs_scale", "action_low", "action_high", "first_entries")
+    same = np.isclose(own.obs_shift, other.obs_shift) & np.isclose(own.obs_scale, other.obs_scale)
+    for i in np.flatnonzero(~same):
+        raise InputError(
+            f"env: the bounds of observation[{i}] of {name}, and with them the scale, are not "
+            "those that the agent learned with; the same observation_space is needed"
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Policy:
-    """The actors of one training."""
+    """The actors of one training, one per seed."""
 
     seeds: tuple[int, ...]
     actors: Network
@@ -116,17 +115,17 @@ class Policy:
     interface: Interface
 
     def actor(self, seed: int | None = None) -> Network:
-        """The network of one seed; by default the first."""
-        place = 0 if seed is None else self._place(seed)
-        return tuple(Layer(layer.w[place], layer.b[place]) for layer in self.actors)
-
-    def _place(self, seed: int) -> int:
+        """Return the network of one seed; by default the first."""
+        seed = self.seeds[0] if seed is None else seed
         if seed not in self.seeds:
-            raise InputError(f"seed: {seed} was not trained; one of {_listed(self.seeds)}")
-        return self.seeds.index(seed)
+            more = ", …" if len(self.seeds) > 10 else ""
+            trained = ", ".join(map(str, self.seeds[:10])) + more
+            raise InputError(f"seed: {seed} was not trained; it must be one of {trained}")
+        i = self.seeds.index(seed)
+        return tuple(Layer(layer.w[i], layer.b[i]) for layer in self.actors)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Everything but the seeds, to be kept; see `policy_from`."""
+        """Return networks and interface as arrays for a run folder; see `policy_from`."""
         layers = {
             f"sac.actor.{i}.{name}": np.asarray(array)
             for i, layer in enumerate(self.actors)
@@ -137,24 +136,23 @@ class Policy:
     def act(
         self, obs: Any, seed: int | None = None, generator: np.random.Generator | None = None
     ) -> np.ndarray:
-        """The action for an observation, or actions for a batch of them.
+        """Return the action for an observation, or actions for a batch of observations.
 
-        The mode of the policy; with a ``generator``, a draw from it.
+        Actions are the mode of the policy or, with a ``generator``, drawn from the policy.
         """
         batch, is_batch = self._batch(obs)
-        vectors = np.stack([self.interface.vector(one) for one in batch])
+        vectors = np.stack([self.interface.vector(row) for row in batch])
         if not np.isfinite(vectors).all():
-            raise InputError("obs: it holds numbers that are not finite")
-        actor = self.actor(seed)
-        # One observation as a vector, for the bits that an evaluation has.
-        means = run_actor(actor, vectors if is_batch else vectors[0])
-        squashed = np.atleast_2d(squash(means, generator))
+            raise InputError("obs: it holds numbers that are not finite; all must be finite")
+        # A single observation stays a vector: evaluations compute with vectors, to the same bits.
+        squashed = act_in_numpy(self.actor(seed), vectors if is_batch else vectors[0], generator)
+        squashed = np.atleast_2d(squashed)
         space, spaces = self.interface.action_space, self.interface.spaces
         actions = np.stack([unflatten_action(spaces, space, row) for row in squashed])
         return actions if is_batch else actions[0]
 
     def _batch(self, obs: Any) -> tuple[np.ndarray, bool]:
-        """The observations with a leading axis, and whether they came with it."""
+        """Return the observations with a leading axis, and whether they came with it."""
         if isinstance(obs, tuple) and len(obs) == 2 and isinstance(obs[1], dict):
             raise InputError(
                 "obs: observation and info given; it must be the observation alone, as in "
@@ -184,34 +182,31 @@ class Policy:
         return shape == own
 
 
-def run_actor(actor: Network, obs: Float[np.ndarray, "*B D"]) -> Float[np.ndarray, "*B O"]:
-    """The actor's output, mean and log standard deviation side by side."""
+def act_in_numpy(
+    actor: Network, obs: Float[np.ndarray, "*B D"], generator: np.random.Generator | None = None
+) -> Float[np.ndarray, "*B A"]:
+    """Return tanh(mean) of the policy, or tanh(mean + std·noise) with a generator."""
     x = obs
     for layer in actor[:-1]:
         x = np.maximum(x @ layer.w + layer.b, 0.0)
-    return x @ actor[-1].w + actor[-1].b
-
-
-def squash(
-    output: Float[np.ndarray, "*B O"], generator: np.random.Generator | None
-) -> Float[np.ndarray, "*B A"]:
-    """tanh(mean), or tanh(mean + std·noise) with a generator."""
-    mean, log_std = np.split(output, 2, axis=-1)
+    output = x @ actor[-1].w + actor[-1].b
+    action_dim = output.shape[-1] // 2
+    mean = output[..., :action_dim]
     if generator is None:
         return np.tanh(mean)
-    std = np.exp(np.clip(log_std, *LOG_STD_RANGE))
+    std = np.exp(np.clip(output[..., action_dim:], *LOG_STD_RANGE))
     return np.tanh(mean + std * generator.standard_normal(mean.shape, dtype=np.float32))
 
 
 def policy_from(
     arrays: Mapping[str, np.ndarray], seeds: tuple[int, ...], interface: Interface
 ) -> Policy:
-    """The policy among the arrays of a run."""
+    """Return the policy from the arrays of a run."""
     layers: list[Layer] = []
     while (name := f"sac.actor.{len(layers)}") + ".w" in arrays:
         layers.append(Layer(arrays[f"{name}.w"], arrays[f"{name}.b"]))  # type: ignore[arg-type]
     if not layers:
-        raise InputError("run: it holds no policy; `narl train` makes runs that do")
+        raise InputError(_NO_POLICY)
     return Policy(seeds, tuple(layers), interface)
 
 
@@ -226,8 +221,3 @@ def initial_actors(config: Config, interface: Interface) -> Network:
 
     actors = [init_actor(np.uint32(seed)) for seed in config.seeds]
     return jax.tree.map(lambda *layers: np.stack(layers), *actors)
-
-
-def _listed(seeds: tuple[int, ...]) -> str:
-    shown = [str(seed) for seed in seeds[:10]]
-    return ", ".join(shown) + (", …" if len(seeds) > 10 else "")

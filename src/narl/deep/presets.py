@@ -18,13 +18,13 @@ class Preset:
     """Settings and known facts of one environment."""
 
     name: str
-    """Gymnasium's id."""
+    """Gymnasium's id of the environment."""
     overrides: Mapping[str, object]
     """Options that differ from the defaults of `Config`, by field name."""
     termination: TerminationFn | None
-    """The rule by which episodes end; None: it has to be learned."""
+    """The rule by which episodes end; None: the rule has to be learned."""
     env_kwargs: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
-    """Arguments for `gymnasium.make`."""
+    """Arguments of `gymnasium.make` for the environment."""
     obs_keep: int | None = None
     """Number of leading entries of the observation that are used; None: all."""
 
@@ -50,7 +50,7 @@ class _Column:
     """Entries that MBPO keeps where v4 has no switch for leaving out the others."""
 
     def overrides(self) -> Mapping[str, object]:
-        """The settings under the names of the trainer's configuration."""
+        """Return the settings by their field names in `Config`."""
         return MappingProxyType(
             {
                 "steps": self.steps,
@@ -81,7 +81,7 @@ _COLUMNS: Mapping[str, _Column] = MappingProxyType(
             steps=5_000,
             solved_return=1000.0,
             epoch_length=250,
-            # MBPO has 500, of which the published counter says nothing; all steps count here.
+            # MBPO takes 500; docs/decisions.md says why 250 are better here.
             initial_steps=250,
         ),
         "Hopper": _Column(
@@ -146,7 +146,7 @@ def find_preset(env_id: str, env_kwargs: Mapping[str, object] | None = None) -> 
     ``env_kwargs`` are the user's arguments of the environment: with another body or other limits
     the known termination does not hold, and is left out.
     """
-    # Gymnasium imports what stands before the colon; its own environments need none of it.
+    # Gymnasium imports the module before a colon; its own environments need no module.
     name, _, version = env_id.removeprefix("gymnasium:").rpartition("-")
     column = _COLUMNS.get(name)
     if column is None or version not in ("v4", "v5"):

@@ -18,31 +18,32 @@ class Replay(NamedTuple):
     """Transitions side by side: obs, action, reward, next_obs, done."""
     num_added: Int[Array, ""]
     size: Int[Array, ""]
-    """The newest so many rows count."""
+    """Number of rows that count: the newest ones."""
 
     @property
     def capacity(self) -> int:
+        """The largest number of rows."""
         return self.rows.shape[0]
 
 
 def row_width(obs_dim: int, action_dim: int) -> int:
-    """Numbers per transition."""
+    """Return the numbers per transition."""
     return 2 * obs_dim + action_dim + 2
 
 
 def make_replay(capacity: int, obs_dim: int, action_dim: int) -> Replay:
-    """An empty ring."""
+    """Return an empty ring of transitions."""
     return Replay(jnp.zeros((capacity, row_width(obs_dim, action_dim))), jnp.int32(0), jnp.int32(0))
 
 
 def pack(batch: Batch) -> Float[Array, "... W"]:
-    """Transitions as rows."""
+    """Return transitions as packed rows."""
     columns = (batch.obs, batch.action, batch.reward[..., None], batch.next_obs)
     return jnp.concatenate([*columns, batch.done[..., None]], axis=-1)
 
 
 def unpack(rows: Float[Array, "... W"], obs_dim: int) -> Batch:
-    """Rows as transitions."""
+    """Return packed rows as transitions."""
     end = rows.shape[-1] - obs_dim - 2
     return Batch(
         obs=rows[..., :obs_dim],
@@ -54,7 +55,7 @@ def unpack(rows: Float[Array, "... W"], obs_dim: int) -> Batch:
 
 
 def add_one(replay: Replay, row: Float[Array, " W"]) -> Replay:
-    """One more transition."""
+    """Add one transition to the ring."""
     at = replay.num_added % replay.capacity
     rows = jax.lax.dynamic_update_index_in_dim(replay.rows, row, at, 0)
     return _counted(replay, rows, 1, replay.capacity)
@@ -66,14 +67,14 @@ def add_where(
     kept: Bool[Array, " B"],
     limit: int | Int[Array, ""],
 ) -> Replay:
-    """The rows that are ``kept``, close together; then only the newest ``limit`` count.
+    """Add the rows that are ``kept``, without gaps; then only the newest ``limit`` rows count.
 
-    They must not be more than the ring holds. A limit that grows brings back nothing: what it has
-    once shut out stays out.
+    There must not be more rows than the ring holds. A row that a limit has excluded stays excluded
+    when the limit grows.
     """
     order = jnp.cumsum(kept)
     at = (replay.num_added + order - 1) % replay.capacity
-    # Beyond the end is nowhere: those rows are dropped, each at a place of its own.
+    # Rows that are not kept go beyond the end, where they are dropped; their places are unique.
     at = jnp.where(kept, at, replay.capacity + jnp.arange(kept.shape[0]))
     written = replay.rows.at[at].set(rows, mode="drop", unique_indices=True)
     return _counted(replay, written, order[-1], limit)
@@ -84,13 +85,13 @@ def _counted(
 ) -> Replay:
     capacity = replay.capacity
     num_added = replay.num_added + more
-    # Kept below 2·capacity: int32 would overflow after 2³¹ imagined transitions.
+    # The counter stays below 2·capacity: int32 would overflow after 2³¹ imagined transitions.
     num_added = jnp.where(num_added < 2 * capacity, num_added, num_added % capacity + capacity)
     size = jnp.minimum(replay.size + more, jnp.minimum(limit, capacity))
     return Replay(rows, num_added.astype(jnp.int32), size.astype(jnp.int32))
 
 
 def sample(key: PRNGKeyArray, replay: Replay, shape: tuple[int, ...]) -> Float[Array, "*N W"]:
-    """Rows drawn uniformly, with replacement."""
+    """Draw rows uniformly, with replacement."""
     age = jax.random.randint(key, shape, 0, jnp.maximum(replay.size, 1))
     return replay.rows[(replay.num_added - 1 - age) % replay.capacity]

@@ -23,9 +23,9 @@ class ReplicaParams(NamedTuple):
     """Parameters in which the replicas of one program may differ."""
 
     optimism: Int[Array, ""]
-    """Index into `ModelContext.optimisms`."""
+    """Index of the replica's entry in `ModelContext.optimisms`."""
     radius: Float[Array, ""]
-    """ε_M; infinity for none."""
+    """Model radius ε_M; infinity for none."""
     num_elites: Int[Array, ""]
     """Members from which MBPO draws."""
 
@@ -51,9 +51,9 @@ class SelectionSums(NamedTuple):
     reward_chosen: Float[Array, " M"]
     """Steps whose reward each member gave."""
     distance: Float[Array, " M"]
-    """‖ŝ'_m − mean_m ŝ'‖₂."""
+    """Sum of the distances ‖ŝ'_m − mean_m ŝ'‖₂."""
     value_distance: Float[Array, " M"]
-    """|V(ŝ'_m) − mean_m V|, 0 where the selection looks at no values."""
+    """Sum of |V(ŝ'_m) − mean_m V|; 0 where the selection looks at no values."""
     fallback: Float[Array, ""]
     """Steps in which the radius excluded every member."""
     nonfinite: Float[Array, ""]
@@ -182,8 +182,8 @@ def branched_rollouts(
 ) -> tuple[Replay, SelectionSums]:
     """Add imagined trajectories of ``length`` steps to the ``model`` buffer.
 
-    They begin at real states drawn uniformly, ``config.rollout_batch`` of them, and run ``chunk``
-    at a time to bound memory. A trajectory stops where it terminates. The newest ``retained``
+    ``config.rollout_batch`` trajectories begin at real states drawn uniformly; ``chunk`` of them
+    run at a time to bound memory. A trajectory stops where it terminates. The newest ``retained``
     imagined transitions count.
     """
     num_rollouts = context.config.rollout_batch

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from narl import storage
+from narl.deep.checked_config import config_from_record
 from narl.deep.checkpoint import STATE, State, with_prefix
 from narl.deep.config import Config
-from narl.deep.make_config import config_from_record
 from narl.deep.policy import Policy, interface_from, interface_of, policy_from
 from narl.deep.presets import shortens_observations
 from narl.deep.run_artifacts import only_networks

@@ -37,7 +37,7 @@ class SelectParams(NamedTuple):
     """Parameters of a selection: numbers that may differ between replicas, and the rest."""
 
     radius: Float[Array, ""] | float
-    """ε_M; infinity for none."""
+    """Model radius ε_M; infinity for none."""
     num_elites: Int[Array, ""] | int
     config: Config
 

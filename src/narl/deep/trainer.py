@@ -19,7 +19,7 @@ from jaxtyping import Float, Num
 
 from narl.deep.algorithm import Algorithm, ReplicaState, StepInfo
 from narl.deep.algorithms import ALGORITHMS, Optimism, optimism_of
-from narl.deep.config import Config
+from narl.deep.config import Config, users_of
 from narl.deep.counters import new_counters
 from narl.deep.device_queue import DeviceQueue
 from narl.deep.environment import HostEnv
@@ -309,10 +309,15 @@ class Trainer:
 
     def _where(self, replica: int) -> str:
         """Describe the step and a replica, with its algorithm where there are several."""
-        config = self.replica_configs[replica]
-        kinds = {(each.algo, each.radius) for each in self.replica_configs}
-        kind = f"{config.algo}, radius {config.radius}, " if len(kinds) > 1 else ""
+        kinds = [_kind(config) for config in self.replica_configs]
+        kind = f"{kinds[replica]}, " if len(set(kinds)) > 1 else ""
         return f"step {self.counters.step}: {kind}seed {self.seeds[replica]}"
+
+
+def _kind(config: Config) -> str:
+    """Describe the algorithm of a configuration, with the radius if the algorithm has one."""
+    has_radius = config.algo in users_of("radius")
+    return f"{config.algo}, radius {config.radius}" if has_radius else config.algo
 
 
 def _optimisms(

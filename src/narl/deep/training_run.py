@@ -156,10 +156,18 @@ def _find_runs(configs: Sequence[Config], root: Path) -> dict[str, storage.Run]:
 
 @contextlib.contextmanager
 def _removed_if_useless(part: Path) -> Iterator[None]:
-    """Remove the folder of a training that fails before its first checkpoint."""
+    """Remove a folder that was not stopped by an interrupt and has no checkpoint in it.
+
+    Either the training fails before its first checkpoint, or another process has finished it.
+    """
+
+    def remove() -> None:
+        if not has_checkpoints(part / CHECKPOINTS):
+            shutil.rmtree(part, ignore_errors=True)
+
     try:
         yield
     except Exception:
-        if not has_checkpoints(part / CHECKPOINTS):
-            shutil.rmtree(part, ignore_errors=True)
+        remove()
         raise
+    remove()

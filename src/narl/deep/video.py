@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from narl.deep.environment import HostEnv
-from narl.deep.evaluation import numpy_mode
 from narl.deep.networks import Network
+from narl.deep.policy import act_in_numpy
 from narl.errors import InputError
 from narl.storage.folder import partial_file
 
@@ -31,7 +31,7 @@ def _draw_episode(actor: Network, env: HostEnv, seed: int, horizon: int) -> Iter
     obs, length, over = env.reset(seed=seed), 0, False
     yield env.render()
     while not over and length < horizon:
-        step = env.step(numpy_mode(actor, obs))
+        step = env.step(act_in_numpy(actor, obs))
         obs, length, over = step.obs, length + 1, step.terminated or step.truncated
         yield env.render()
 

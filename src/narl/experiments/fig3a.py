@@ -58,7 +58,7 @@ TINY: dict[str, Any] = {
 
 def cells(scale: Scale) -> dict[str, Config]:
     """Return both algorithms with the same options, but for the ensemble and the selection."""
-    from narl.deep.make_config import make_config
+    from narl.deep.checked_config import make_config
 
     size = _SIZES[scale]
     shared: dict[str, Any] = {
@@ -113,7 +113,7 @@ def _table(results: Mapping[str, Result]) -> Table:
         rows,
         "Solved: the first evaluation, every 250 steps, with a return of 1000; mean and population "
         "standard deviation over the seeds that solved it, all environment steps counted. Seconds "
-        "are log of all seeds together, compilation included. The paper has 1850 ± 166 steps "
+        "are those of all seeds together, compilation included. The paper has 1850 ± 166 steps "
         "for NARL with these settings (Table 2, ten seeds).",
     )
 

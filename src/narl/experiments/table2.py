@@ -68,7 +68,7 @@ def radius_text(radius: float | None) -> str:
 
 def cells(scale: Scale) -> dict[str, Config]:
     """Return nine configurations; those with the same M share one program."""
-    from narl.deep.make_config import make_config
+    from narl.deep.checked_config import make_config
 
     size = _SIZES[scale]
     shared: dict[str, Any] = {

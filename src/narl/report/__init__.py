@@ -1,9 +1,12 @@
-"""Reports: one offline HTML page and figures for papers, made from charts, tables and claims."""
+"""Reports: one offline HTML page and figures for papers, made from charts, tables and claims.
 
-from __future__ import annotations
+`import narl.report` is quick: what draws, and needs packages that load slowly, is imported when it
+is first used.
+"""
 
-import importlib
 from typing import TYPE_CHECKING
+
+from narl.lazy_names import lazy_getattr
 
 if TYPE_CHECKING:
     from narl.report.document import Chart, Claim, Outcome, Section, Series, Table
@@ -24,21 +27,17 @@ __all__ = [
     "write_report",
 ]
 
-_DEFINED_IN = {
-    "draw_figure": "figures",
-    "mean_band": "series",
-    "median_band": "series",
-    "write_report": "files",
+_NAMES = {
+    "document": ("Chart", "Claim", "Outcome", "Section", "Series", "Table"),
+    "figures": ("draw_figure",),
+    "files": ("write_report",),
+    "series": ("mean_band", "median_band"),
 }
-"""Modules of the names that are not in `document`."""
 
-
-def __getattr__(name: str) -> object:
-    """Import a public name when it is first used: drawing needs packages that are slow to load."""
-    if name not in __all__:
-        raise AttributeError(f"module 'narl.report' has no attribute {name!r}")
-    module = importlib.import_module(f"narl.report.{_DEFINED_IN.get(name, 'document')}")
-    return getattr(module, name)
+__getattr__ = lazy_getattr(
+    __name__,
+    {name: f"narl.report.{module}" for module, names in _NAMES.items() for name in names},
+)
 
 
 def __dir__() -> list[str]:

@@ -45,7 +45,7 @@ class TrainingSummary:
 
 def summarise_training(run: Run | UnfinishedRun) -> TrainingSummary:
     """Return the summary of a run of `narl train`, finished or not; refuse every other run."""
-    from narl.deep.make_config import config_from_record
+    from narl.deep.checked_config import config_from_record
 
     name = run.path.name
     if not run.config:
@@ -73,7 +73,7 @@ def summarise_training(run: Run | UnfinishedRun) -> TrainingSummary:
 
 def command_of(config: Config) -> str:
     """Return the command that trains a configuration, with every option that is not a default."""
-    from narl.deep.make_config import make_config
+    from narl.deep.checked_config import make_config
 
     usual = make_config(config.env, config.algo)
     if config.initial_steps != usual.initial_steps:

@@ -1,17 +1,16 @@
-"""The data buffer as counts: what is recorded, what is estimated, the rules for N = 0."""
+"""Counts of the data: recording, estimates, the rules for N = 0."""
 
-import brute
 import jax
 import jax.numpy as jnp
 import jaxtyping
 import numpy as np
 import pytest
-from layouts import f32, quick, slow
+import reference
+from agent_data import f32, quick, slow
 
-from narl.tabular import counts as statistics
-from narl.tabular.counts import Stats, empty, estimate
+from narl.tabular.counts import Stats, empty_stats, estimate_model, record_episode
 from narl.tabular.envs import deep_sea
-from narl.tabular.mdp import Episode, make_mdp, sample_episode
+from narl.tabular.mdp import Episode, make_mdp
 from narl.tabular.problem import Problem, make_problem
 from narl.tabular.transitions import dense
 
@@ -26,12 +25,12 @@ def episode_of(states, actions, rewards):
     return Episode(jnp.asarray(states), jnp.asarray(actions), f32(rewards))
 
 
-record = quick(statistics.record)
+record = quick(record_episode)
 
 
 @quick
 def tables_of(stats, problem):
-    r_hat, p_hat = estimate(stats, problem)
+    r_hat, p_hat = estimate_model(stats, problem)
     return r_hat, dense(p_hat, problem.num_states)
 
 
@@ -39,15 +38,15 @@ def tables_of(stats, problem):
 STATES, ACTIONS, REWARDS = [0, 1, 0, 2, 2], [1, 0, 1, 0], [0.5, 1.0, 0.1, -1.0]
 
 
-def test_one_episode_by_hand():
+def test_record_and_estimate_by_hand():
     problem = problem_of(3, 2, 4)
-    stats = record(empty(problem), problem, episode_of(STATES, ACTIONS, REWARDS))
+    stats = record(empty_stats(problem), problem, episode_of(STATES, ACTIONS, REWARDS))
     np.testing.assert_array_equal(stats.visits, [[0, 2], [1, 0], [1, 0]])
     np.testing.assert_allclose(stats.reward_sum, [[0, 0.6], [1, 0], [-1, 0]], rtol=1e-6)
     expected = np.zeros((3, 2, 3))
     expected[0, 1, 1] = expected[0, 1, 2] = expected[1, 0, 0] = expected[2, 0, 2] = 1
     np.testing.assert_array_equal(stats.transitions, expected)
-    r_hat, p_hat = estimate(stats, problem)
+    r_hat, p_hat = estimate_model(stats, problem)
     np.testing.assert_allclose(r_hat, [[0, 0.3], [1, 0], [-1, 0]], rtol=1e-6)
     third = np.full(3, 1 / 3)
     table = [[third, [0, 0.5, 0.5]], [[1, 0, 0], third], [[0, 0, 1], third]]
@@ -55,16 +54,16 @@ def test_one_episode_by_hand():
     np.testing.assert_array_equal(p_hat.spread, [[1, 0], [0, 1], [0, 1]])
 
 
-def test_one_episode_in_slots_by_hand():
+def test_record_in_slots_by_hand():
     # Slots name where each pair may lead; unused ones say 3.
     successors = np.array([[[0, 3], [1, 2]], [[0, 1], [1, 3]], [[2, 3], [0, 3]]], np.int32)
     problem = problem_of(3, 2, 4, successors)
-    stats = record(empty(problem), problem, episode_of(STATES, ACTIONS, REWARDS))
+    stats = record(empty_stats(problem), problem, episode_of(STATES, ACTIONS, REWARDS))
     expected = [[[0, 0], [1, 1]], [[1, 0], [0, 0]], [[1, 0], [0, 0]]]
     np.testing.assert_array_equal(stats.transitions, expected)
     dense_problem = problem_of(3, 2, 4)
     episode = episode_of(STATES, ACTIONS, REWARDS)
-    reference = record(empty(dense_problem), dense_problem, episode)
+    reference = record(empty_stats(dense_problem), dense_problem, episode)
     np.testing.assert_array_equal(stats.visits, reference.visits)
     for one, two in zip(
         tables_of(stats, problem), tables_of(reference, dense_problem), strict=True
@@ -72,21 +71,21 @@ def test_one_episode_in_slots_by_hand():
         np.testing.assert_allclose(one, two, rtol=1e-6)
 
 
-def test_nothing_recorded():
+def test_estimate_without_data_is_zero_and_uniform():
     problem = problem_of(4, 2, 3)
-    r_hat, p_hat = estimate(empty(problem), problem)
+    r_hat, p_hat = estimate_model(empty_stats(problem), problem)
     assert not np.asarray(r_hat).any()
     np.testing.assert_allclose(dense(p_hat, 4), 0.25)
-    assert empty(problem, 5).visits.shape == (5, 4, 2)
-    assert empty(problem, 5).transitions.shape == (5, 4, 2, 4)
+    assert empty_stats(problem, 5).visits.shape == (5, 4, 2)
+    assert empty_stats(problem, 5).transitions.shape == (5, 4, 2, 4)
 
 
-def test_masks_choose_the_steps_of_each_member():
+def test_weights_select_the_steps_of_each_member():
     problem = problem_of(3, 2, 4)
     episode = episode_of(STATES, ACTIONS, REWARDS)
     masks = f32([[1, 1, 1, 1], [0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 2, 0]])
-    stats = record(empty(problem, 4), problem, episode, masks)
-    whole = record(empty(problem), problem, episode)
+    stats = record(empty_stats(problem, 4), problem, episode, masks)
+    whole = record(empty_stats(problem), problem, episode)
     for field in ("visits", "reward_sum", "transitions"):
         members = np.asarray(getattr(stats, field))
         np.testing.assert_allclose(members[0], getattr(whole, field), rtol=1e-6)
@@ -96,51 +95,54 @@ def test_masks_choose_the_steps_of_each_member():
     np.testing.assert_array_equal(stats.visits[3], [[0, 2], [1, 0], [0, 0]])
     assert stats.transitions[3, 0, 1, 2] == 2
     assert stats.reward_sum[3, 0, 1] == pytest.approx(0.2)
-    r_hat, p_hat = estimate(stats, problem)
-    # A member without data at a pair follows the N=0 rule there, whatever the others have.
+    r_hat, p_hat = estimate_model(stats, problem)
+    # A member without data at a pair follows the N=0 rule there.
     np.testing.assert_array_equal(r_hat[1], np.zeros((3, 2)))
     np.testing.assert_allclose(dense(p_hat, 3)[1], 1 / 3)
     np.testing.assert_allclose(dense(p_hat, 3)[2, 0, 1], [0, 1, 0])
 
 
 @pytest.mark.parametrize("which", ["deep_sea", slow("sparse"), "dense"])
-def test_no_transition_is_ever_lost(which):
+def test_counts_of_many_episodes_are_complete(which):
     rng = np.random.default_rng(3)
     if which == "sparse":
-        p = brute.random_kernel(rng, 16, 3, 4)
+        p = reference.random_kernel(rng, 16, 3, 4)
         mdp = make_mdp(p, rng.random((16, 3)), np.full(16, 1 / 16), 6)
     elif which == "dense":
-        p = brute.random_kernel(rng, 5, 2)
+        p = reference.random_kernel(rng, 5, 2)
         mdp = make_mdp(p, rng.random((5, 2)), np.full(5, 0.2), 6)
     else:
         mdp = deep_sea(5, stochastic=True)
     problem = make_problem(mdp, 40)
     assert (problem.successors is None) == (which == "dense")
-    stats = empty(problem)
+    stats = empty_stats(problem)
     visits = np.zeros((mdp.num_states, mdp.num_actions))
     reward_sum = np.zeros(visits.shape)
     transitions = np.zeros(mdp.p.shape)
     for _ in range(40):
-        policy = rng.integers(mdp.num_actions, size=(mdp.horizon, mdp.num_states))
-        episode = sample_episode(rng, mdp, policy)
-        stats = record(stats, problem, episode_of(*episode))
+        states, actions = [int(rng.choice(mdp.num_states, p=mdp.p0))], []
+        rewards = rng.normal(size=mdp.horizon)
         for h in range(mdp.horizon):
-            s, a, t = episode.states[h], episode.actions[h], episode.states[h + 1]
+            s, a = states[h], int(rng.integers(mdp.num_actions))
+            t = int(rng.choice(mdp.num_states, p=mdp.p[s, a]))
+            states.append(t)
+            actions.append(a)
             visits[s, a] += 1
-            reward_sum[s, a] += episode.rewards[h]
+            reward_sum[s, a] += rewards[h]
             transitions[s, a, t] += 1
+        stats = record(stats, problem, episode_of(states, actions, rewards))
     np.testing.assert_array_equal(stats.visits, visits)
     np.testing.assert_array_equal(np.asarray(stats.transitions).sum(-1), visits)
     np.testing.assert_allclose(stats.reward_sum, reward_sum, rtol=1e-4, atol=1e-5)
     r_hat, p_hat = tables_of(stats, problem)
-    expected_r, expected_p = brute.estimates(visits, reward_sum, transitions)
+    expected_r, expected_p = reference.estimates(visits, reward_sum, transitions)
     np.testing.assert_allclose(r_hat, expected_r, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(p_hat, expected_p, atol=1e-6)
 
 
-def test_record_leaves_the_old_buffer_alone():
+def test_record_does_not_change_its_input():
     problem = problem_of(3, 2, 4)
-    before = empty(problem)
+    before = empty_stats(problem)
     after = record(before, problem, episode_of(STATES, ACTIONS, REWARDS))
     assert not np.asarray(before.visits).any()
     assert float(after.visits.sum()) == 4
@@ -150,7 +152,7 @@ def test_shapes_are_checked_while_tests_run():
     with pytest.raises(jaxtyping.TypeCheckError, match="reward_sum"):
         Stats(jnp.zeros((3, 2)), jnp.zeros((2, 3)), jnp.zeros((3, 2, 3)))
     with pytest.raises(jaxtyping.TypeCheckError, match="weights"):
-        record(empty(problem_of(3, 2, 4)), problem_of(3, 2, 4), None, jnp.zeros(4, jnp.int32))
-    # JAX puts other things in place of arrays when it handles a pytree: that must go through.
+        record(empty_stats(problem_of(3, 2, 4)), problem_of(3, 2, 4), None, jnp.zeros(4, jnp.int32))
+    # JAX puts other objects in place of arrays when it handles a pytree.
     leaves = Stats(jnp.zeros((3, 2)), jnp.zeros((3, 2)), jnp.zeros((3, 2, 3)))
     assert jax.tree.map(lambda leaf: leaf.ndim, leaves).transitions == 3

@@ -1,4 +1,4 @@
-"""Every agent and every kind of noise by a short name, each run once per process."""
+"""Every agent and every kind of noise under a short label, each run once per process."""
 
 import contextlib
 import functools
@@ -15,7 +15,7 @@ QUICK: dict[str, tuple[str, dict[str, Any]]] = {
     "narl-ucrl bootstrap": ("narl-ucrl", {"noise": "bootstrap"}),
     "narl-ucrl dirichlet": ("narl-ucrl", {"noise": "dirichlet"}),
 }
-"""What the fast tests run: compiling each takes a second or two."""
+"""The variants that have code of their own beside the options."""
 
 REST: dict[str, tuple[str, dict[str, Any]]] = {
     "narl-ucrl paper": ("narl-ucrl", {"preset": "paper"}),
@@ -41,11 +41,11 @@ REST: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 VARIANTS = QUICK | REST
-LATER = {*REST, "opsrl", "rlsvi", "ucrl2-tabularl", "narl-ucrl dirichlet"}
+FAST = ("narl-ucrl", "narl-ucbvi", "ucrl2", "ucbvi", "psrl", "greedy", "narl-ucrl bootstrap")
 LABELS = [
-    pytest.param(label, marks=pytest.mark.slow if label in LATER else ()) for label in VARIANTS
+    pytest.param(label, marks=() if label in FAST else pytest.mark.slow) for label in VARIANTS
 ]
-"""For `parametrize`: some are slow, as compiling each takes a second or two."""
+"""For `parametrize`; compiling a variant takes a second or two."""
 
 NUM_EPISODES = 50
 SEEDS = (0, 1)
@@ -53,7 +53,7 @@ SEEDS = (0, 1)
 
 @contextlib.contextmanager
 def unoptimised() -> Iterator[None]:
-    """Programs made inside compile in half of the time; for runs that are short."""
+    """Compile programs in half of the time, for short runs."""
     jax.config.update("jax_disable_most_optimizations", True)
     try:
         yield
@@ -63,7 +63,7 @@ def unoptimised() -> Iterator[None]:
 
 @functools.cache
 def trace_of(label: str) -> Trace:
-    """The variant on RiverSwim, 50 episodes with two seeds."""
+    """Return the trace of a variant on RiverSwim, 50 episodes with two seeds."""
     agent, options = VARIANTS[label]
     with unoptimised():
         return run(agent, riverswim(), NUM_EPISODES, SEEDS, **options)

@@ -1,19 +1,19 @@
-"""The same data as a learner holds it: with dense counts, and with counts in slots."""
+"""Data of an agent in both layouts: dense counts, and counts in slots."""
 
 from typing import NamedTuple
 
-import brute
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import reference
 
 from narl.tabular.counts import Stats
 from narl.tabular.problem import Problem
 
 
 class Data(NamedTuple):
-    """Counts in float64, what they estimate, and both layouts of a problem and its `Stats`."""
+    """Counts in float64, their estimates, and both layouts of a problem and its `Stats`."""
 
     counts: tuple[np.ndarray, np.ndarray, np.ndarray]
     r_hat: np.ndarray
@@ -23,12 +23,12 @@ class Data(NamedTuple):
 
 
 def slow(*values):
-    """Parameters of a case for the slow tests."""
+    """Return the parameters of a case for the slow tests."""
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def quick(function, **options):
-    """`jax.jit` for programs that run once: compiling takes longer than running them."""
+    """Return `jax.jit` of a program that runs once: compiling takes longer than running it."""
     level = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
     return jax.jit(function, compiler_options=level, **options)
 
@@ -37,17 +37,17 @@ def f32(x):
     return jnp.asarray(x, jnp.float32)
 
 
-def data_of(seed=0, shape=(12, 2, 4), num_slots=3, num_episodes=50, counts=None):
-    """Random counts (or those given) of a sparse kernel."""
+def make_data(seed=0, shape=(12, 2, 4), num_slots=3, num_episodes=50, counts=None):
+    """Return random counts (or the given ones) of a sparse kernel."""
     num_states, num_actions, horizon = shape
     rng = np.random.default_rng(seed)
-    p = brute.random_kernel(rng, num_states, num_actions, min(num_slots, num_states))
+    p = reference.random_kernel(rng, num_states, num_actions, min(num_slots, num_states))
     if counts is None:
-        counts = brute.random_counts(rng, p)
+        counts = reference.random_counts(rng, p)
     else:
         p = counts[2] > 0
     visits, reward_sum, transitions = counts
-    successors, _ = brute.slots_of(p)
+    successors, _ = reference.slots_of(p)
     padded = np.concatenate([transitions, np.zeros((*visits.shape, 1))], axis=-1)
     in_slots = np.take_along_axis(padded, successors, axis=-1)
     p0 = rng.dirichlet(np.ones(num_states))
@@ -62,11 +62,11 @@ def data_of(seed=0, shape=(12, 2, 4), num_slots=3, num_episodes=50, counts=None)
             horizon=horizon,
         )
         layouts.append((problem, Stats(f32(visits), f32(reward_sum), f32(table))))
-    return Data(counts, *brute.estimates(*counts), p0, layouts)
+    return Data(counts, *reference.estimates(*counts), p0, layouts)
 
 
 def assert_plan(plan, expected):
-    """A plan in float32 against (q, value) in float64."""
+    """Compare a plan in float32 with (q, value) in float64."""
     q, value = expected
     atol = 2e-5 * max(1.0, np.abs(q).max())
     assert plan.q.shape == q.shape
@@ -75,17 +75,17 @@ def assert_plan(plan, expected):
 
 
 def fix_samples(monkeypatch, module, r, p) -> list[tuple]:
-    """Makes posterior draws return r and p; the list fills with what was asked for."""
-    asked = []
+    """Make posterior draws return r and p; return a list that collects their arguments."""
+    arguments = []
 
     def rewards(key, stats, mu0, tau0, tau, members):
-        asked.append((mu0, tau0, tau, members))
+        arguments.append((mu0, tau0, tau, members))
         return f32(r)
 
     def dynamics(key, stats, problem, alpha0, members):
-        asked.append((alpha0, members))
+        arguments.append((alpha0, members))
         return f32(p)
 
     monkeypatch.setattr(module, "sample_rewards", rewards)
     monkeypatch.setattr(module, "sample_dynamics", dynamics)
-    return asked
+    return arguments

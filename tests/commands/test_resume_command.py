@@ -1,0 +1,153 @@
+"""`narl resume` in this process: the runs that it continues and those that it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import narl
+from narl import storage
+from narl.commands.training_console import TrainingConsole
+from narl.deep.checked_config import config_from_record
+from short_trainings import ENV, flip_bit, short_arguments, short_config
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Record calls of `TrainingConsole.train` instead of training."""
+    calls = []
+
+    def record(console, config, **options):
+        calls.append((console, config, options))
+        return 0
+
+    monkeypatch.setattr(TrainingConsole, "train", record)
+    return calls
+
+
+@pytest.mark.slow
+def test_unfinished_training_is_continued_to_its_end(call, trainings):
+    part = trainings.root / trainings.unfinished
+    (part / storage.PROGRESS).unlink()
+    answer = call("resume", part.name[:-9], "--json")
+    assert answer.status == 0
+    assert answer.err.splitlines()[:2] == [
+        "progress.jsonl is damaged or was changed; it is restored from checkpoint step-000000200",
+        "continues from step 200",
+    ]
+    result = json.loads(answer.out)
+    assert (result["resumed_from"], result["found"], result["steps"]) == (200, False, 300)
+    assert f"{result['run']}.part" == part.name
+    assert not part.exists()
+    run = storage.load_run(trainings.root, result["run"])
+    rows = [json.loads(line) for line in run.extra(storage.PROGRESS).splitlines()]
+    assert [row["step"] for row in rows] == [100, 200, 300]
+
+
+@pytest.mark.slow
+def test_finished_training_is_shown_and_not_trained(call, trainings, trained):
+    answer = call("resume", trainings.finished, "--json")
+    assert answer.status == 0
+    assert answer.err == f"{trainings.finished} is finished; there is nothing to continue\n"
+    result = json.loads(answer.out)
+    assert (result["run"], result["found"], result["resumed_from"]) == (
+        *(trainings.finished, True, None),
+    )
+    text = call("resume", trainings.finished).out
+    assert "found, not trained again (`narl train … --fresh` trains it again)" in text
+    assert trained == []
+
+
+@pytest.mark.slow
+def test_training_is_continued_as_it_was_begun(call, trainings, trained, monkeypatch, tmp_path):
+    part = trainings.root / trainings.unfinished
+    content = json.loads((part / storage.TRAINING).read_bytes())
+    (part / storage.TRAINING).write_text(json.dumps(content | {"checkpoint_every": 7}))
+    assert call("resume", part.name, "--tensorboard", "logs").status == 0
+    monkeypatch.setenv("NARL_RUNS", str(tmp_path / "others"))
+    assert call("resume", str(part), "--json").status == 0
+    config, options = config_from_record(content["config"]), {"checkpoint_every": 7}
+    assert trained == [
+        (TrainingConsole(tensorboard="logs"), config, options | {"unfinished": True}),
+        # A folder elsewhere is continued there.
+        (TrainingConsole(trainings.root, True), config, options | {"unfinished": True}),
+    ]
+
+
+@pytest.mark.slow
+def test_runs_that_cannot_be_resumed_are_refused_in_one_line(call, trainings, trained):
+    part = trainings.root / trainings.unfinished
+    record = json.loads((part / storage.TRAINING).read_bytes())
+    group = {"experiment": "train", "algo": "group", "configs": [{}, {}]}
+    several = f"{storage.run_id(group)}.part"
+    storage.record_config(trainings.root / several, group, 1)
+    (part / storage.TRAINING).write_text(json.dumps(record | {"narl": "0.0.9"}))
+    wrong = {
+        "": "RUN: missing; it is like `narl resume",
+        "nothing": "run: unknown value 'nothing'; did you mean",
+        trainings.tabular: "run: it is no training; give a run of `narl train`",
+        several: "run: it is 2 trainings together; the command that began them continues them",
+        part.name: f"narl 0.0.9 began it and this is {narl.__version__}; train it anew",
+    }
+    for argument, message in wrong.items():
+        answer = call("resume", *argument.split())
+        assert (answer.status, answer.out) == (2, "")
+        assert answer.err.count("\n") == 1
+        assert message in answer.err
+    assert trained == []
+
+
+@pytest.mark.slow
+def test_training_without_an_intact_checkpoint_is_refused_but_can_begin_anew(call, trainings):
+    part = trainings.root / trainings.unfinished
+    for path in (part / storage.CHECKPOINTS).iterdir():
+        flip_bit(path)
+    answer = call("resume", part.name)
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.err.count("\n") == 1
+    for text in (
+        *("no checkpoint is intact", "arrays.npz differs from its checksum", "with --fresh"),
+        f"`narl runs remove {part.name}`",
+    ):
+        assert text in answer.err
+    arguments = ["train", ENV, *short_arguments(buffer=5000)]
+    answer = call(*arguments)
+    assert answer.status == 2
+    assert "--fresh" in answer.err
+    assert call(*arguments, "--fresh").status == 0
+
+
+@pytest.mark.slow
+def test_saved_agent_is_evaluated_but_is_no_run(call, trainings, tmp_path):
+    narl.load(trainings.root / trainings.finished).save(tmp_path / "saved")
+    for command in (["resume"], ["runs", "show"]):
+        answer = call(*command, "saved")
+        assert (answer.status, answer.out) == (2, "")
+        assert answer.err.count("\n") == 1
+        assert "narl.load and `narl eval` take it" in answer.err
+    assert call("eval", "saved", "--episodes", "1").status == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("written", "step"), [("checkpoint step-000000200", 100), (f"run {short_config().run_id}", 200)]
+)
+def test_full_disk_names_the_remaining_checkpoint(call, cache, monkeypatch, written, step):
+    from narl.storage import folder
+
+    write_folder = folder.write_folder
+
+    def full(final, *args, **kwargs):
+        if final.name == written.split()[1]:
+            raise OSError(28, "No space left on device")
+        return write_folder(final, *args, **kwargs)
+
+    monkeypatch.setattr("narl.storage.runs.write_folder", full)
+    monkeypatch.setattr("narl.storage.checkpoints.write_folder", full)
+    answer = call("train", ENV, *short_arguments())
+    assert (answer.status, answer.out) == (1, "")
+    run_id, line = short_config().run_id, answer.err.splitlines()[-1]
+    assert "No space left on device; " in line
+    assert f"the checkpoint of step {step} is kept in {Path('runs') / run_id}.part" in line
+    (unfinished,) = storage.list_unfinished_runs(Path("runs"))
+    assert (unfinished.step, unfinished.problems) == (step, ())

@@ -1,0 +1,272 @@
+"""`narl train`: its output, its stored runs and one line for every wrong input."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import toy_worlds
+from narl import storage
+from narl.commands import training_console
+from narl.deep.checked_config import make_config
+from narl.deep.loggers import Logger
+from narl.deep.training_run import Stopped, run_training
+from short_trainings import ENV, short_arguments, short_config
+
+# --- results ----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_json_is_one_object_and_a_finished_run_is_found(call, cache, tmp_path):
+    arguments = ["train", ENV, *short_arguments(), "--seeds", "0:2", "--json"]
+    first = call(*arguments)
+    assert first.status == 0
+    assert first.out.count("\n") == 1
+    result = json.loads(first.out)
+    assert set(result) == {
+        *("algo", "env", "seeds", "solved_step", "confirmed_step", "final_return", "steps"),
+        *("policy_steps", "updates", "episodes", "replicas", "seconds"),
+        *("run", "path", "found", "resumed_from"),
+    }
+    assert (result["algo"], result["env"], result["seeds"]) == ("sac", ENV, [0, 1])
+    assert (result["steps"], result["updates"], result["solved_step"]) == (300, 200, [None, None])
+    assert set(result["seconds"]) == {
+        *("compile", "env", "model", "rollout", "sac", "eval", "checkpoint", "total"),
+    }
+    assert (result["found"], result["resumed_from"]) == (False, None)
+    assert result["run"] == short_config(seeds=(0, 1)).run_id
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == [result["run"]]
+    lines = first.err.splitlines()
+    assert [line.partition(",")[0] for line in lines] == [
+        f"sac {ENV}: step {step}/300" for step in (100, 200, 300)
+    ]
+    assert all("return " in line and "steps/s, " in line and " left" in line for line in lines)
+    again = call(*arguments)
+    assert again.err == ""
+    assert json.loads(again.out) == result | {"found": True}
+
+
+@pytest.mark.slow
+def test_text_has_a_row_per_seed_and_the_folder(call, cache, tmp_path):
+    arguments = ["train", ENV, *short_arguments(), "--seeds=5", "--solved-return=-1e6"]
+    arguments += ["--until-solved", "--runs=kept"]
+    answer = call(*arguments)
+    assert answer.status == 0
+    (run,) = storage.list_runs(tmp_path / "kept")
+    final_return = f"{run.metrics['final_return'][0]:.1f}"
+    lines = answer.out.splitlines()
+    assert lines[0] == f"sac on {ENV}: 100 steps, 0 updates, mean return {final_return}"
+    assert lines[1].split() == ["seed", "solved", "at", "step", "final", "return"]
+    assert lines[2].split() == ["5", "100", final_return]
+    assert str(Path("kept") / run.id) in lines[-1]
+    found = call(*arguments)
+    assert "found, not trained again (--fresh trains it again)" in found.out
+    assert found.out.startswith(lines[0])
+    assert call(*arguments, "--fresh").err.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_same_command_continues_an_unfinished_training(call, cache, tmp_path):
+    with pytest.raises(Stopped):
+        run_training([short_config()], tmp_path / "runs", on_epoch=lambda metrics: False)
+    answer = call("train", ENV, *short_arguments(), "--json")
+    assert answer.status == 0
+    assert answer.err.splitlines()[0] == "continues from step 100"
+    assert json.loads(answer.out)["resumed_from"] == 100
+
+
+@pytest.mark.slow
+def test_loggers_receive_every_epoch_of_a_training(call, cache, monkeypatch):
+    events = []
+
+    def make_logger(name):
+        def open_logger(*args, **kwargs):
+            events.append((name, args, kwargs))
+            return Logger(lambda numbers, step: events.append(step), lambda: events.append("end"))
+
+        return open_logger
+
+    for name in ("tensorboard_logger", "wandb_logger"):
+        monkeypatch.setattr(training_console, name, make_logger(name))
+    arguments = ["train", ENV, *short_arguments(), "--seeds=7", "--tensorboard=t", "--wandb=w"]
+    config = short_config(seeds=(7,))
+    assert call(*arguments).status == 0
+    project = {"seeds": (7,), "config": config.record(), "run": config.run_id}
+    assert events == [
+        ("tensorboard_logger", (Path("t") / config.run_id,), {"seeds": (7,)}),
+        ("wandb_logger", ("w",), project),
+        *(100, 100, 200, 200, 300, 300, "end", "end"),
+    ]
+    events.clear()
+    assert call(*arguments).status == 0
+    assert events == []  # the run was found: nothing was trained
+
+
+# --- failures ---------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_fault_is_one_line_and_keeps_the_checkpoint(call, cache, tmp_path, monkeypatch):
+    env = "toy_worlds:Broken-v0"
+    monkeypatch.setitem(toy_worlds.FAULTS, "what", "raise")
+    monkeypatch.setitem(toy_worlds.FAULTS, "at", 150)
+    answer = call("train", env, *short_arguments(), "--json")
+    assert (answer.status, answer.out) == (1, "")
+    run_id = short_config(env).run_id
+    line = answer.err.splitlines()[-1]
+    assert line.startswith("narl: Broken-v0 (seed 0, training): step 150: OSError: the simulator")
+    assert f"the checkpoint of step 100 is kept in {Path('runs') / run_id}.part" in line
+    assert f"`narl resume {run_id}` tries again" in line
+    monkeypatch.setitem(toy_worlds.FAULTS, "at", 10**9)
+    assert json.loads(call("resume", run_id, "--json").out)["resumed_from"] == 100
+    monkeypatch.setitem(toy_worlds.FAULTS, "at", 20)
+    answer = call("train", env, *short_arguments(), "--seeds=1")
+    assert answer.status == 1
+    assert "; there was no checkpoint yet (--debug" in answer.err
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == [run_id]
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("RESOURCE_EXHAUSTED: 7 GB")])
+def test_lack_of_memory_names_options_that_need_less(call, monkeypatch, error):
+    def fail(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(training_console, "run_training", fail)
+    answer = call("train", ENV, *short_arguments())
+    assert answer.status == 1
+    assert answer.err == (
+        "narl: out of memory; take fewer seeds, a smaller --rollout-batch, --retain-epochs, "
+        "--buffer or --batch (--debug shows where)\n"
+    )
+
+
+def test_training_too_large_for_memory_is_refused_before_anything_is_written(
+    call, monkeypatch, tmp_path
+):
+    monkeypatch.setattr("narl.deep.memory.available_memory", lambda: 10**9)
+    answer = call("train", "Humanoid-v5", "--seeds", "0:3")
+    assert answer.status == 2
+    assert answer.err.startswith("narl: memory: 3 seeds need 3")
+    assert "a smaller rollout-batch" in answer.err
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- wrong input: one line, exit 2, nothing written, nothing compiled -------------------------
+
+WRONG = {
+    "": "ENV: missing; it is like `narl train InvertedPendulum-v5",
+    "Hopper-v5 more": "more: one argument too many",
+    "Hoper-v5": "env: unknown environment 'Hoper-v5'; did you mean 'Hopper-v5'?",
+    "nowhere:Hopper-v5": "env: cannot import 'nowhere'",
+    "CartPole-v1": "env: CartPole-v1 has Discrete(2) actions; narl trains on Box",
+    "Hopper-v5 --algo narll": "--algo: unknown value 'narll'; did you mean 'narl'?",
+    "Hopper-v5 --member 3": "--member: unknown option; did you mean --members?",
+    "Hopper-v5 --members 0": "--members: 0 is too small; the nearest valid value is 1",
+    "Hopper-v5 --members two": "--members: 'two' is wrong; it must be a whole number",
+    "Hopper-v5 --radius -0.1": "--radius: -0.1 is too small; the nearest valid value is 0",
+    "Hopper-v5 --radius far": "--radius: 'far' is wrong; it must be a number, or none",
+    "Hopper-v5 --radius nan": "--radius: nan is wrong; it must be a finite number",
+    "Hopper-v5 --steps 1e6": "--steps: '1e6' is wrong; it must be a whole number",
+    "Hopper-v5 --steps 99999999999": "the nearest valid value is 1000000000",
+    "Hopper-v5 --steps 100": "--steps: 100 is too small; 5000 random steps come first",
+    "Pendulum-v1 --initial-steps 10000": "--initial-steps: 10000 is too large; the nearest valid "
+    "value is 9999",
+    "Hopper-v5 --total-timesteps 9000": "--total-timesteps: unknown option; the number of steps",
+    "Hopper-v5 --total_timesteps=9000": "--total-timesteps: unknown option; the number of steps",
+    "Hopper-v5 --video x.mp4": "--video: unknown option; train first",
+    "Hopper-v5 --learn-after 7": "--learn-after: 7 is too small; the nearest valid value is 5000",
+    "Hopper-v5 --seeds 5:1": "--seeds: '5:1' is empty",
+    "Hopper-v5 --hidden 256,": "--hidden: '256,' is wrong; it must be whole numbers with commas",
+    "Hopper-v5 --hidden 0": "--hidden: (0,) is wrong; it must be whole numbers >= 1",
+    "Hopper-v5 --rollout-schedule 1,2,3": "--rollout-schedule: (1, 2, 3) is wrong",
+    "Hopper-v5 --fallback nearest": "--fallback: unknown value 'nearest'; did you mean",
+    "Hopper-v5 --joint=yes": "--joint: takes no value",
+    "Hopper-v5 --no-until-solved": "--no-until-solved: unknown option",
+    "Hopper-v5 --algo mbpo --elites 8": "--elites: 8 is too large; the nearest valid value is 7",
+    "Hopper-v5 --elites 2": "--elites: it has no effect with algorithm narl, only with mbpo",
+    "Hopper-v5 --algo sac --members 3": "--members: it has no effect with algorithm sac",
+    "Hopper-v5 --checkpoint-every 0": "--checkpoint-every: 0 is too small; the nearest valid",
+    "Walker2d-v5 --until-solved": "--until-solved: no return counts as solved for Walker2d-v5",
+    "Pendulum-v1 --termination known": "--termination: ",
+    "Hopper-v5 --runs file": "runs folder: file is not a folder",
+    "Hopper-v5 --tensorboard logs": "--tensorboard: tensorboardX is not installed; pip install",
+    "Hopper-v5 --wandb project": "--wandb: wandb is not installed; pip install 'narl[wandb]'",
+}
+
+
+@pytest.mark.parametrize("arguments", WRONG)
+def test_wrong_input_is_one_line_and_nothing_is_written_or_compiled(
+    call, tmp_path, monkeypatch, arguments
+):
+    def fail(*args, **kwargs):
+        raise AssertionError("something was compiled")
+
+    monkeypatch.setattr("narl.deep.training_run.Trainer", fail)
+    for module in ("tensorboardX", "wandb"):
+        monkeypatch.setitem(sys.modules, module, None)
+    (tmp_path / "file").write_text("not a folder")
+    answer = call("train", *arguments.split())
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.err.startswith("narl: ")
+    assert answer.err.count("\n") == 1
+    assert WRONG[arguments] in answer.err
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.slow
+def test_training_of_another_process_is_refused(call, cache, tmp_path):
+    with storage.lock_folder(tmp_path / "runs" / f"{short_config().run_id}.part"):
+        answer = call("train", ENV, *short_arguments())
+    assert answer.status == 2
+    assert f"process {os.getpid()} is writing to" in answer.err
+    assert answer.err.count("\n") == 1
+
+
+# --- the options are those of the configuration -----------------------------------------------
+
+
+def test_arguments_reach_the_training(call, monkeypatch):
+    calls = []
+
+    def record(console, config, **options):
+        calls.append((console, config, options))
+        return 0
+
+    monkeypatch.setattr(training_console.TrainingConsole, "train", record)
+    arguments = ["--seeds=1,3", "--until-solved", "--no-joint", "--radius=none", "--hidden=8,4"]
+    arguments += ["--runs=kept", "--fresh", "--json", "--checkpoint-every=4"]
+    arguments += ["--tensorboard=t", "--wandb=w"]
+    assert call("train", "Hopper-v5", *arguments).status == 0
+    config = make_config(
+        "Hopper-v5",
+        "narl",
+        seeds=(1, 3),
+        until_solved=True,
+        joint=False,
+        radius=None,
+        hidden=(8, 4),
+    )
+    console = training_console.TrainingConsole(Path("kept"), True, "t", "w")
+    assert calls == [(console, config, {"checkpoint_every": 4, "fresh": True})]
+
+
+# --- text of a result -------------------------------------------------------------------------
+
+
+def test_times_of_a_second_or_more_are_printed(capsys):
+    run = SimpleNamespace(
+        config={"algo": "sac", "env": "X", "seeds": [0]},
+        metrics={
+            "steps": 10,
+            "updates": 5,
+            "solved_step": [None],
+            "final_return": [1.0],
+            "seconds": {"env": 0.4, "sac": 61.0, "total": 62.0},
+        },
+        path=Path("runs/x"),
+    )
+    training_console.print_training(run, was_found=False)
+    assert "1 min 2 s (sac 1 min 1 s)\n" in capsys.readouterr().out

@@ -1,0 +1,181 @@
+"""Algorithm 1 for one replica: each function changes what it should, by known amounts."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tiny import (
+    affine_actor,
+    affine_critic,
+    assert_same,
+    constant_ensemble,
+    differs,
+    make_sac,
+    replica_params,
+    sac_with_value,
+    tiny_config,
+)
+
+from narl.deep.algorithm import Algorithm, StepInfo, zero_losses
+from narl.deep.algorithms import optimism_of
+from narl.deep.replay_buffer import Replay, unpack
+from narl.deep.termination import never
+from narl.deep.termination_model import init_termination_model
+
+OPTIMISMS = (optimism_of("narl"),)
+NO_ARGUMENT = np.float32(0.0)
+
+
+def make_algorithm(termination=never, **changes):
+    config = tiny_config(updates_per_step=1, **changes)
+    return Algorithm(config, 1, 1, termination, horizon=4, optimisms=OPTIMISMS)
+
+
+def init_arguments(seed=0):
+    return np.uint32(seed), replica_params(), np.zeros(1, np.float32)
+
+
+def info(num_steps, length=1, retained=48):
+    return StepInfo(*map(jnp.int32, (num_steps, length, retained)))
+
+
+def filled(replay, reward, num_rows):
+    """Return a buffer of transitions from state 1 to state 2 that end with this reward."""
+    row = jnp.array([1.0, 0.0, reward, 2.0, 1.0])
+    rows = replay.rows.at[:num_rows].set(row)
+    return Replay(rows, jnp.int32(num_rows), jnp.int32(num_rows))
+
+
+def changed_fields(before, after):
+    return {name for name in before._fields if differs(getattr(before, name), getattr(after, name))}
+
+
+NARL = make_algorithm()
+SAC = make_algorithm(algo="sac")
+init_narl = jax.jit(NARL.init)
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    """Return the first state of a replica of NARL."""
+    return init_narl(*init_arguments())
+
+
+def test_init_gives_empty_buffers_and_random_first_action(fresh):
+    # 16 rollouts, two fits per epoch, at most 3 steps long.
+    assert (fresh.real.capacity, fresh.model.capacity) == (40, 2 * 16 * 3)
+    assert fresh.real.size == fresh.model.size == 0
+    assert_same(fresh.loss_sums, zero_losses())
+    assert -1.0 <= float(fresh.action[0]) <= 1.0
+    assert_same(init_narl(*init_arguments()), fresh)
+    other_seed = init_narl(*init_arguments(seed=1))
+    assert {"key", "sac", "ensemble", "action"} <= changed_fields(fresh, other_seed)
+
+
+@pytest.mark.parametrize(
+    ("algo", "termination", "has_ensemble", "has_termination"),
+    [("narl", never, True, False), ("narl", None, True, True), ("sac", None, False, False)],
+)
+def test_init_holds_only_models_that_are_learned(algo, termination, has_ensemble, has_termination):
+    state = jax.eval_shape(make_algorithm(termination, algo=algo).init, *init_arguments())
+    assert (state.ensemble is not None) == has_ensemble
+    assert (state.termination is not None) == has_termination
+
+
+def test_act_stores_transition_and_chooses_action_for_next_observation(fresh):
+    act = jax.jit(NARL.act, static_argnames="random")
+    # The mean is 2 s: with a standard deviation of e^−20 the action is tanh(2 s).
+    sharp = fresh.sac._replace(actor=affine_actor([[2.0]], [0.0], -20.0))
+    state = fresh._replace(sac=sharp, obs=jnp.array([0.5]), action=jnp.array([-0.25]))
+    observed = jnp.array([0.75, 3.0, 1.0, 0.1])  # next_obs, reward, terminated, obs to act on
+    after, action = act(state, observed, info(0), random=False)
+    assert after.real.rows[0].tolist() == [0.5, -0.25, 3.0, 0.75, 1.0]
+    assert (after.real.size, after.real.num_added) == (1, 1)
+    np.testing.assert_allclose(action, np.tanh([0.2]), rtol=1e-5)
+    assert_same((after.obs, after.action), (jnp.array([0.1]), action))
+    assert changed_fields(state, after) == {"real", "obs", "action"}
+
+
+def test_random_actions_uniform_and_fixed_by_key_and_step(fresh):
+    act = jax.jit(jax.vmap(lambda step: NARL.act(fresh, jnp.zeros(4), info(step), random=True)[1]))
+    actions = np.asarray(act(jnp.arange(2000)))[:, 0]
+    assert_same(act(jnp.arange(2000))[:, 0], actions)
+    counts, _ = np.histogram(actions, bins=4, range=(-1.0, 1.0))
+    np.testing.assert_allclose(counts / 2000, 0.25, atol=0.04)
+    assert abs(np.corrcoef(actions[1:], actions[:-1])[0, 1]) < 0.08
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "loss"),
+    [(NARL, (2 * 1.0**2 + 6 * 3.0**2) / 8), (SAC, 1.0**2)],
+    ids=["narl", "sac"],
+)
+def test_update_mixes_real_and_imagined_transitions(fresh, algorithm, loss):
+    """Critics of 0 lose the squared rewards: 1 for 2 real, 3 for 6 imagined transitions."""
+    start = fresh._replace(
+        sac=make_sac(affine_actor([[0.0]], [0.0]), affine_critic([[0.0, 0.0]] * 2, [0.0, 0.0])),
+        real=filled(fresh.real, 1.0, 20),
+        model=filled(fresh.model, 3.0, 1),
+    )
+    update = jax.jit(algorithm.update)
+    once, first_loss = update(start, NO_ARGUMENT, info(20))
+    assert first_loss == pytest.approx(loss)
+    assert changed_fields(start, once) == {"sac", "loss_sums"}
+    twice, second_loss = update(once, NO_ARGUMENT, info(21))
+    assert twice.loss_sums.calls == 2.0
+    assert twice.loss_sums.losses.critic_loss == pytest.approx(float(first_loss + second_loss))
+
+
+@pytest.mark.slow
+def test_fit_model_uses_only_rows_stored_so_far(fresh):
+    algorithm = make_algorithm(termination=None)
+    rng = np.random.default_rng(1)
+    rows = jnp.asarray(rng.normal(size=fresh.real.rows.shape), jnp.float32)
+    rows = rows.at[:, -1].set(rows[:, 0] > 1.0)  # episodes end from s > 1
+    start = fresh._replace(
+        real=Replay(rows, jnp.int32(30), jnp.int32(30)),
+        termination=init_termination_model(jax.random.key(2), 1, 1),
+    )
+    fit_model = jax.jit(algorithm.fit_model)
+    fitted, report = fit_model(start, NO_ARGUMENT, info(30))
+    assert changed_fields(start, fitted) == {"ensemble", "termination"}
+    assert 0 < report.epochs <= algorithm.config.most_model_epochs
+    assert_same(report.holdout_error, fitted.ensemble.holdout_error)
+    garbage = start._replace(real=start.real._replace(rows=rows.at[30:].set(1e6)))
+    refitted, _ = fit_model(garbage, NO_ARGUMENT, info(30))
+    assert_same((refitted.ensemble, refitted.termination), (fitted.ensemble, fitted.termination))
+
+
+# r = 1, s' = s + 1 and r = 1, s' = s + 3.
+FORK = constant_ensemble([[1.0, 1.0], [1.0, 3.0]])
+
+
+def test_imagine_fills_model_buffer_from_real_states(fresh):
+    real = filled(fresh.real, 0.0, 5)
+    start = fresh._replace(ensemble=FORK, sac=sac_with_value(1.0), real=real)
+    after, sums = jax.jit(NARL.imagine)(start, NO_ARGUMENT, info(20, length=2, retained=24))
+    assert changed_fields(start, after) == {"model"}
+    assert sums.steps == 2 * 16
+    assert after.model.size == 24
+    batch = unpack(after.model.rows[: 2 * 16], 1)
+    # Every trajectory begins in the only real state, 1, and takes the state of larger value.
+    assert batch.obs[:, 0].tolist() == [1.0] * 16 + [4.0] * 16
+    np.testing.assert_array_equal(batch.next_obs, batch.obs + 3.0)
+
+
+def test_assess_returns_model_return_value_and_losses_once(fresh):
+    # The mode of the action is 0: the values are s and s + 0.5.
+    critic = affine_critic([[1.0, 0.0], [1.0, 5.0]], [0.0, 0.5])
+    losses = jax.tree.map(lambda x: x + 7.0, zero_losses())
+    start = fresh._replace(
+        ensemble=FORK, sac=make_sac(affine_actor([[0.0]], [0.0]), critic), loss_sums=losses
+    )
+    starts = jnp.array([[2.0], [-1.0]])
+    after, assessment = jax.jit(NARL.assess)(start, starts, info(20))
+    np.testing.assert_allclose(assessment.model_returns, [[1.0, 2.0, 3.0, 4.0]] * 2, rtol=1e-5)
+    np.testing.assert_allclose(assessment.value, [2.0, -1.0], rtol=1e-6)
+    assert_same(assessment.loss_sums, losses)
+    assert_same(after, start._replace(loss_sums=zero_losses()))
+    _, assessment = jax.jit(SAC.assess)(start._replace(ensemble=None), starts, info(20))
+    assert np.isnan(assessment.model_returns).all()
+    np.testing.assert_allclose(assessment.value, [2.0, -1.0], rtol=1e-6)

@@ -1,0 +1,128 @@
+"""A training as arrays and back: only the imagined rows that count, each in its place."""
+
+import contextlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from quick_trainings import quick_config
+from tiny import assert_same
+
+from narl.deep import checkpoint
+from narl.deep.algorithms import register_algorithm
+from narl.deep.replay_buffer import Replay
+from narl.deep.replicas import BatchedReplicas, ThreadedReplicas
+from narl.deep.selection import select_elite
+from narl.deep.trainer import Trainer
+from narl.errors import InputError
+
+CONFIGS = (quick_config("narl", seeds=(3,)), quick_config("mbpo", seeds=(4, 5)))
+
+
+def ring(num_added, capacity=7, width=3):
+    """Return a ring in which the i-th added row is filled with i; other rows are −1."""
+    rows = np.full((capacity, width), -1.0, np.float32)
+    for i in range(num_added):
+        rows[i % capacity] = i
+    return rows
+
+
+@pytest.mark.parametrize("piece", [1, 36, 1 << 25])
+@pytest.mark.parametrize(("num_added", "num"), [(0, 0), (3, 2), (7, 7), (9, 7), (12, 4), (13, 1)])
+def test_newest_rows_are_gathered_oldest_first_and_put_back(monkeypatch, piece, num_added, num):
+    monkeypatch.setattr(checkpoint, "PIECE_BYTES", piece)
+    replay = Replay(jnp.array(ring(num_added)), jnp.int32(num_added), jnp.int32(num))
+    rows = checkpoint.newest_rows(replay, num)
+    np.testing.assert_array_equal(checkpoint._rows_in_pieces(replay, num), rows)
+    assert rows.shape == (num, 3)
+    assert rows[:, 0].tolist() == list(range(num_added - num, num_added))
+    restored = checkpoint.put_rows(np.array([num_added]), [rows], (7, 3))
+    places = [i % 7 for i in range(num_added - num, num_added)]
+    np.testing.assert_array_equal(restored[0][places], ring(num_added)[places])
+    assert np.count_nonzero(restored[0].any(axis=1)) <= num
+
+
+def test_rows_of_many_rings_are_gathered_from_the_place_of_each():
+    replay = Replay(jnp.stack([ring(9), ring(4)]), jnp.array([9, 4]), jnp.array([5, 2]))
+    rows = checkpoint.newest_rows(replay, 5)
+    np.testing.assert_array_equal(checkpoint._rows_in_pieces(replay, 5), rows)
+    assert rows[0, :, 0].tolist() == [4, 5, 6, 7, 8]
+    assert rows[1, -2:, 0].tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("shape", [(8, 3), (1, 4)])
+def test_rows_of_another_configuration_are_refused(shape):
+    rows = [np.zeros((1, 3), np.float32), np.zeros(shape, np.float32)]
+    with pytest.raises(InputError, match=r"checkpoint: imagined\.1 has shape .* same config"):
+        checkpoint.put_rows(np.array([1, 8]), rows, (7, 3))
+
+
+def without_seconds(rows):
+    return [row and {name: x for name, x in row.items() if name != "seconds"} for row in rows]
+
+
+def assert_same_arrays(arrays, expected):
+    assert sorted(arrays) == sorted(expected)
+    for name, array in arrays.items():
+        assert array.tobytes() == expected[name].tobytes(), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [ThreadedReplicas, BatchedReplicas])
+def test_training_is_restored_bit_for_bit(cache, kind, monkeypatch):
+    with contextlib.closing(Trainer(CONFIGS, make_replicas=kind)) as first:
+        for _ in range(33):
+            first.step()
+        arrays, notes = checkpoint.capture(first)
+        snapshot = checkpoint.take_snapshot(first)
+        monkeypatch.setattr(checkpoint, "_device_has_room", lambda size: False)
+        fetched = checkpoint.take_snapshot(first)
+        expected = {name: array.copy() for name, array in arrays.items()}
+        sizes = np.asarray(first.to_host().model.size)
+        rows = [first.step() for _ in range(27)]
+        # The training has gone on in memory of its own, whenever the arrays are asked for.
+        for each in (arrays, snapshot.arrays(), fetched.arrays()):
+            assert_same_arrays(each, expected)
+        last = first.to_host()
+    state_bytes = sum(array.nbytes for name, array in arrays.items() if "env." not in name)
+    assert snapshot.size >= state_bytes
+    assert [arrays[f"imagined.{i}"].shape[0] for i in range(3)] == sizes.tolist()
+    assert sizes.min() > 0
+    assert snapshot.notes["counters"]["step"] == notes["counters"]["step"] == 33
+    with contextlib.closing(Trainer(CONFIGS, make_replicas=kind)) as second:
+        checkpoint.restore(second, arrays, notes)
+        assert without_seconds(second.step() for _ in range(27)) == without_seconds(rows)
+        assert rows[-1]["step"] == 60
+        assert_same(_with_counting_rows(second.to_host()), _with_counting_rows(last))
+
+
+def _with_counting_rows(state):
+    """Return a state with those imagined rows only that count."""
+    model = jax.tree.map(jnp.asarray, state.model)
+    rows = checkpoint.newest_rows(model, int(model.size.min()))
+    return state._replace(model=state.model._replace(rows=rows))
+
+
+@pytest.mark.slow
+def test_restored_replica_selects_as_its_configuration_says(cache, registry, monkeypatch):
+    """Its index depends on the algorithms that are registered, and on the device."""
+    monkeypatch.setattr(Trainer, "_compile", lambda self: None)
+
+    def optimisms(trainer):
+        indices = trainer.to_host().params.optimism
+        return [trainer.optimisms[i] for i in indices]
+
+    with contextlib.closing(Trainer(CONFIGS)) as first:
+        arrays, notes = checkpoint.capture(first)
+        expected = optimisms(first)
+    register_algorithm("another", lambda *arguments: select_elite(*arguments))
+    for kind in (ThreadedReplicas, BatchedReplicas):
+        with contextlib.closing(Trainer(CONFIGS, make_replicas=kind)) as second:
+            checkpoint.restore(second, arrays, notes)
+            assert optimisms(second) == expected
+
+
+def test_checkpoint_of_another_format_is_refused():
+    with pytest.raises(InputError, match="checkpoint: it is of another version of narl"):
+        checkpoint.restore(None, {}, {"books": {}})
