@@ -5,15 +5,15 @@ import numpy as np
 from narl.decomposition import decompose
 
 
-def test_the_three_sides_by_hand():
-    # V* = 3; the agent believes 5, then 2; its policies are worth 1, then 3.
+def test_decompose_by_hand():
+    # V* = 3; the agent estimates 5, then 2; its policies are worth 1, then 3.
     terms = decompose(3.0, [5.0, 2.0], [1.0, 3.0])
     np.testing.assert_array_equal(terms.regret, [2, 0])
     np.testing.assert_array_equal(terms.optimism, [-2, 1])
     np.testing.assert_array_equal(terms.estimation_error, [4, -1])
 
 
-def test_cumulative_sums_run_over_episodes_and_not_over_seeds():
+def test_cumulative_sums_run_over_episodes():
     value, policy_value = np.array([[4.0, 2.0, 1.0], [0.0, 0.0, 7.0]]), np.ones((2, 3))
     total = decompose(3.0, value, policy_value).cumulative()
     np.testing.assert_array_equal(total.regret, [[2, 4, 6], [2, 4, 6]])
@@ -21,7 +21,7 @@ def test_cumulative_sums_run_over_episodes_and_not_over_seeds():
     np.testing.assert_array_equal(total.estimation_error, [[3, 4, 4], [-1, -2, 4]])
 
 
-def test_float32_inputs_are_split_in_float64():
+def test_decompose_computes_in_float64():
     rng = np.random.default_rng(0)
     value = rng.normal(size=1000).astype(np.float32) * 100
     policy_value = rng.random(1000).astype(np.float32)
@@ -30,7 +30,7 @@ def test_float32_inputs_are_split_in_float64():
     np.testing.assert_allclose(terms.optimism + terms.estimation_error, terms.regret, atol=1e-13)
 
 
-def test_inputs_are_not_written_to():
+def test_decompose_does_not_change_inputs():
     value, policy_value = np.array([5.0, 2.0]), np.array([1.0, 3.0])
     decompose(3.0, value, policy_value).cumulative()
     np.testing.assert_array_equal(value, [5, 2])

@@ -29,7 +29,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-PAGES = ("tutorial.md", "training.md", "metrics.md", "reproduction.md", "own-mdp.md")
+PAGES = (
+    *("tutorial.md", "training.md", "metrics.md", "reproduction.md", "own-mdp.md"),
+    "architecture.md",
+)
 FENCE = re.compile(r"^```(\S+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = r"(?<![\w.])[-−]?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)"
 

@@ -98,8 +98,6 @@ def test_valid_value_returned_as_own_type(name, value, expected):
         ("loaves", 0, "nearest valid value is 1"),
         ("loaves", np.int64(100), "nearest valid value is 99"),
         ("loaves", 2.0, "whole number >= 1"),
-        ("loaves", None, "whole number"),
-        ("salt", -0.1, "nearest valid value is 0"),
         ("salt", True, "a number"),
         ("heat", 301.0, "300 (or none: it is off)"),
         ("heat", np.nan, "finite number (or none: it is off)"),
@@ -109,9 +107,7 @@ def test_valid_value_returned_as_own_type(name, value, expected):
         ("crust", None, "thin, thick"),
         ("sweet", "yes", "True or False"),
         ("folds", (), "whole numbers >= 1, such as 2,3"),
-        ("folds", (2, 0), "whole numbers >= 1"),
         ("folds", (2, True), "whole numbers"),
-        ("folds", 2, "whole numbers"),
     ],
 )
 def test_invalid_value_refused_in_one_line(name, value, right):

@@ -1,4 +1,4 @@
-"""Statistics over seeds against values worked out by hand, and coverage by simulation."""
+"""Statistics over seeds against values by hand, and coverage by simulation."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ def test_median_and_quartiles_of_nine_values():
     assert (median, q25, q75) == (5, 3, 7)
 
 
-@pytest.mark.parametrize("shape", [(1, 3), (4, 3), (7, 3), (20, 3)])
+@pytest.mark.parametrize("shape", [(1, 3), (4, 3), (7, 3)])
 def test_quartiles_agree_with_numpy(shape):
     x = np.random.default_rng(0).normal(size=shape)
     expected = np.quantile(x, [0.5, 0.25, 0.75], axis=0)
@@ -21,14 +21,14 @@ def test_quartiles_agree_with_numpy(shape):
     np.testing.assert_allclose(np.stack(stats.median_iqr(x, axis=1)), along_rows, rtol=1e-12)
 
 
-def test_unsolved_seeds_are_infinite_and_not_nan():
+def test_infinite_values_do_not_become_nan():
     median, q25, q75 = stats.median_iqr([10.0, 20.0, np.inf, np.inf, np.inf])
     assert (median, q25, q75) == (np.inf, 20.0, np.inf)
     assert stats.median_iqr([10.0, 20.0, np.inf])[0] == 20.0
     assert stats.iqm([1.0, 2.0, 4.0, np.inf]) == 3.0
 
 
-def test_median_iqr_leaves_its_input_alone():
+def test_statistics_do_not_change_their_input():
     x = np.array([3.0, 1.0, 2.0])
     stats.median_iqr(x)
     stats.iqm(x)
@@ -51,7 +51,7 @@ def test_iqm_by_hand(x, expected):
     assert stats.iqm(x) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("n", range(1, 14))
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 13])
 def test_iqm_is_the_mean_of_the_middle_half_of_four_copies(n):
     x = np.random.default_rng(n).normal(size=n)
     copies = np.sort(np.repeat(x, 4))
@@ -68,7 +68,7 @@ def test_bootstrap_of_a_constant_is_that_constant():
     assert stats.bootstrap_interval([2.0] * 5, np.mean, num_resamples=50) == (2.0, 2.0)
 
 
-def test_bootstrap_is_reproducible_and_moves_with_the_seed():
+def test_bootstrap_depends_only_on_the_seed():
     x = np.random.default_rng(0).normal(size=20)
     first = stats.bootstrap_interval(x, np.mean, num_resamples=100, seed=1)
     assert first == stats.bootstrap_interval(x, np.mean, num_resamples=100, seed=1)
@@ -92,17 +92,17 @@ def test_bootstrap_resamples_within_each_stratum():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("statistic", "truth"), [(np.mean, 1.0), (stats.iqm, None)])
-def test_bootstrap_covers_the_truth_as_often_as_it_says(statistic, truth):
+def test_bootstrap_has_its_coverage(statistic, truth):
     generator = np.random.default_rng(0)
     if truth is None:  # the middle half of Exp(1): ∫_¼^¾ −log(1−u) du / ½
         truth = 2 * (0.25 * np.log(0.25) - 0.75 * np.log(0.75)) + 1
-    x = generator.exponential(size=(300, 50))
+    x = generator.exponential(size=(200, 40))
     intervals = [
-        stats.bootstrap_interval(row, statistic, num_resamples=200, confidence=0.9) for row in x
+        stats.bootstrap_interval(row, statistic, num_resamples=100, confidence=0.9) for row in x
     ]
     covered = np.mean([low <= truth <= high for low, high in intervals])
-    # 300 trials: three standard errors of .9 are .052; percentile intervals run a little short.
-    assert 0.82 <= covered <= 0.95
+    # 200 trials: three standard errors of .9 are .064; percentile intervals are a little short.
+    assert 0.81 <= covered <= 0.96
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0])
@@ -166,7 +166,7 @@ def test_probability_of_improvement_by_hand(x, y, expected):
         (lambda: stats.probability_of_improvement(np.ones((2, 3)), np.ones((3, 3))), "y:"),
     ],
 )
-def test_bad_input_is_one_line_that_names_the_field(call, field):
+def test_wrong_input_names_the_field(call, field):
     with pytest.raises(InputError) as caught:
         call()
     assert str(caught.value).startswith(field)

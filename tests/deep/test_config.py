@@ -100,13 +100,6 @@ def test_option_of_another_algorithm_refused(algo):
         assert users_of(name)[0] in line
 
 
-def test_users_of_options():
-    assert users_of("batch") == ()
-    assert users_of("members") == ("narl", "mbpo")
-    assert users_of("elites") == ("mbpo",)
-    assert users_of("radius") == users_of("value_samples") == ("narl",)
-
-
 def test_unknown_names_lead_to_ours():
     for other, ours in OTHER_NAMES.items():
         assert ours in options_of(Config)

@@ -216,8 +216,10 @@ def test_fit_ends_after_more_idle_epochs_than_patience(patience):
     assert_same(ensemble.weights, untrained().weights)
 
 
-def test_fit_continues_from_last_fit():
+def test_fit_continues_from_last_fit_and_ranks_members():
     first, report = fit()
+    assert first.ranked.tolist() == np.argsort(report.holdout_error).tolist() != [0, 1, 2]
+    assert_same(first.holdout_error, report.holdout_error)
     assert report.epochs == SMALL.most_model_epochs < SMALL.patience
     num_batches = 2  # 32 rows that train, 16 at a time
     assert first.opt[0].count == num_batches * report.epochs
@@ -226,13 +228,6 @@ def test_fit_continues_from_last_fit():
     kept, _ = fit(ensemble=first, config=dataclasses.replace(SMALL, model_learning_rate=0.0))
     assert_same(kept.weights, first.weights)
     assert differs(kept.opt, first.opt)
-
-
-def test_members_ranked_by_holdout_error():
-    for seed in range(3):
-        ensemble, report = fit(key=jax.random.key(seed))
-        assert ensemble.ranked.tolist() == np.argsort(report.holdout_error).tolist()
-        assert_same(ensemble.holdout_error, report.holdout_error)
 
 
 @pytest.mark.parametrize(("num_rows", "config"), [(1, SMALL), (7, SMALL), (NUM_ROWS, SCALED)])

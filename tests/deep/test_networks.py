@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import norm, truncnorm
-from tiny import affine_actor, layer
+from tiny import affine_actor
 
 from narl.deep import networks
-from narl.deep.networks import LOG_STD_RANGE, Policy, apply_network, narrow_product, policy
+from narl.deep.networks import LOG_STD_RANGE, Policy, narrow_product, policy
 from narl.deep.policy import act_in_numpy
 
 squash, draw_action = jax.jit(networks.squash), jax.jit(networks.draw_action)
@@ -77,12 +77,6 @@ def test_log_std_clipped_to_range():
     assert LOG_STD_RANGE == (-20.0, 2.0)
 
 
-def test_mode_action_is_tanh_of_mean():
-    actor = affine_actor([[1.0, 0.0], [0.0, 2.0]], [0.5, -0.5], log_std=2.0)
-    mode = mode_action(actor, jnp.array([[1.0, 1.0], [0.0, -1.0]]))
-    np.testing.assert_allclose(mode, np.tanh([[1.5, 1.5], [0.5, -2.5]]), rtol=1e-6)
-
-
 def test_drawn_actions_have_mean_and_std_of_policy():
     obs = jnp.zeros((20_000, 1))
     drawn = draw_action(jax.random.key(0), affine_actor([[0.0]], [0.4], math.log(0.3)), obs)
@@ -101,18 +95,6 @@ def test_act_in_numpy_equals_mode_action(hidden):
         np.testing.assert_allclose(act_in_numpy(on_host, row), mode, atol=1e-6)
 
 
-def test_stacked_network_equals_loop_over_copies():
-    rng = np.random.default_rng(2)
-    first_w, first_b = rng.normal(size=(3, 2, 4)), rng.normal(size=(3, 4))
-    last_w, last_b = rng.normal(size=(3, 4, 1)), rng.normal(size=(3, 1))
-    x = rng.normal(size=(3, 5, 2))
-    stacked = (layer(first_w, first_b), layer(last_w, last_b))
-    outputs = apply_network(stacked, jnp.asarray(x, jnp.float32))
-    for m in range(3):
-        hidden = np.maximum(x[m] @ first_w[m] + first_b[m], 0.0)
-        np.testing.assert_allclose(outputs[m], hidden @ last_w[m] + last_b[m], rtol=1e-4, atol=1e-5)
-
-
 def test_narrow_product_has_gradients_of_matrix_product():
     rng = np.random.default_rng(3)
     x, w, weights = (
@@ -126,18 +108,6 @@ def test_narrow_product_has_gradients_of_matrix_product():
     pairs = zip(gradients(narrow_product), gradients(jnp.matmul), strict=True)
     for narrow, plain in pairs:
         np.testing.assert_allclose(narrow, plain, rtol=1e-5, atol=1e-6)
-
-
-def test_twin_values_come_from_two_networks_of_observation_and_action():
-    critic = init_critic(jax.random.key(0), 2, 1, (6,))
-    obs, action = jnp.array([[0.1, -0.2], [1.0, 2.0]]), jnp.array([[0.5], [-1.0]])
-    both = twin_values(critic, obs, action)
-    assert both.shape == (2, 2)
-    assert not np.allclose(both[0], both[1])
-    for i in range(2):
-        alone = jax.tree.map(lambda x, i=i: x[i], critic)
-        x = jnp.concatenate([obs, action], axis=1)
-        np.testing.assert_allclose(both[i], apply_network(alone, x)[:, 0], rtol=1e-5, atol=1e-6)
 
 
 def test_initial_weights_have_stated_spread():

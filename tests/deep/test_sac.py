@@ -49,13 +49,6 @@ def drawn_by_hand(noise, obs, std=0.7):
     return action[:, 0], log_prob[:, 0]
 
 
-def test_td_target_without_entropy_by_hand():
-    target = td_target(NOISE, make_sac(SHARP, CRITIC, TARGET, alpha=0.0), BATCH, HALF)
-    a = math.tanh(1.0)
-    # s' = 2: Q'_1 = 20 + a is less than Q'_2 = 21 + 2a. The second transition terminates.
-    np.testing.assert_allclose(target, [3.0 + 0.5 * (20.0 + a), -1.0], rtol=1e-6)
-
-
 def test_td_target_with_entropy_by_hand():
     sac = make_sac(WIDE, CRITIC, TARGET, alpha=0.3)
     a, log_prob = drawn_by_hand(NOISE, BATCH.next_obs)

@@ -24,10 +24,11 @@ from narl.experiments import (
     table1,
 )
 from narl.experiments.analysis import all_hold, decomposition_table, is_below
-from narl.experiments.experiment import is_training
+from narl.experiments.experiment import batches, is_training
 from narl.report.document import load_outcome, save_outcome
 from narl.stats import Growth
 from narl.tabular.config import make_config
+from short_trainings import short_config
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
@@ -67,6 +68,19 @@ def test_list_of_experiments_imports_neither_the_deep_half_nor_plotting():
         check=True,
     )
     assert done.stdout == "[]\n"
+
+
+def test_trainings_of_one_shape_form_a_batch_and_tabular_runs_stand_alone():
+    cells = {
+        "tabular": make_config("greedy", "riverswim"),
+        "wide": short_config(algo="narl", radius=None),
+        "three": short_config(algo="narl", members=3),
+        "narrow": short_config(algo="narl", seeds=(0, 4), radius=0.1),
+        "mbpo": short_config(algo="mbpo", seeds=(4,)),
+        "same": make_config("greedy", "riverswim"),
+    }
+    together = ("wide", "narrow", "mbpo")
+    assert batches(cells) == [("tabular",), together, ("three",), ("same",)]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import reference
 
+from narl.tabular import TabularMDP, make_mdp
 from narl.tabular.counts import Stats
 from narl.tabular.problem import Problem
 
@@ -63,6 +64,19 @@ def make_data(seed=0, shape=(12, 2, 4), num_slots=3, num_episodes=50, counts=Non
         )
         layouts.append((problem, Stats(f32(visits), f32(reward_sum), f32(table))))
     return Data(counts, *reference.estimates(*counts), p0, layouts)
+
+
+def noisy_mdp(seed: int, num_states=5, num_actions=3, horizon=4, num_successors=None) -> TabularMDP:
+    """Return a random MDP with negative and noisy rewards; few successors give it slots."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.ones(num_states), (num_states, num_actions))
+    if num_successors is not None:
+        rank = rng.random(p.shape).argsort(axis=-1).argsort(axis=-1)
+        p = np.where(rank < num_successors, p, 0)
+        p /= p.sum(-1, keepdims=True)
+    r = rng.normal(size=(num_states, num_actions))
+    p0 = rng.dirichlet(np.ones(num_states))
+    return make_mdp(p, r, p0, horizon, r_std=rng.random(r.shape))
 
 
 def assert_plan(plan, expected):

@@ -1,6 +1,5 @@
 """The baselines of Table 1: backups against loops in NumPy, noise against its distribution."""
 
-import functools
 import math
 
 import jax
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 import reference
 from agent_data import assert_plan, f32, fix_samples, make_data, quick, slow
-from scipy.stats import kstest, norm
+from scipy.stats import kstest
 
 from narl.tabular import baselines
 from narl.tabular.baselines import CountState
@@ -207,33 +206,6 @@ def test_posterior_sampling_takes_the_largest_q_over_mdps(members, monkeypatch):
     samples = [reference.value_iteration(p[m], r[m], data.p0, 4)[0] for m in range(members)]
     best = np.max(samples, axis=0)
     assert_plan(found, (best, data.p0 @ best[0].max(-1)))
-
-
-@functools.cache
-def one_step_data():
-    """Return data for a horizon of 1, where Q is the sampled reward."""
-    visits = np.array([[0.0, 1.0], [9.0, 99.0]])
-    reward_sum = visits * np.array([[0.0, 0.5], [-1.0, 0.7]])
-    return make_data(
-        counts=(visits, reward_sum, np.stack([visits, 0 * visits], -1)), shape=(2, 2, 1)
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("members", [1, 5])
-def test_posterior_sampling_draws_rewards_from_the_normal_posterior(members):
-    data = one_step_data()
-    visits, reward_sum, _ = data.counts
-    agent = baselines.opsrl(Opsrl(members=members)) if members > 1 else baselines.psrl(Psrl())
-    problem, stats = data.layouts[0]
-    state = CountState(stats, jnp.float32(0))
-    keys = jax.random.split(jax.random.key(2), 2000)
-    many = quick(jax.vmap(lambda *args: agent.plan(*args)[0].q, in_axes=(0, None, None)))
-    q = many(keys, problem, state)
-    for s, a in np.ndindex(2, 2):
-        z = np.asarray(q)[:, 0, s, a] - reward_sum[s, a] / (1 + visits[s, a])
-        z = z * math.sqrt(1 + visits[s, a])
-        assert kstest(z, lambda x: norm.cdf(x) ** members).pvalue > MIN_PVALUE
 
 
 AGENTS = {

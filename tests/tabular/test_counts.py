@@ -54,23 +54,6 @@ def test_record_and_estimate_by_hand():
     np.testing.assert_array_equal(p_hat.spread, [[1, 0], [0, 1], [0, 1]])
 
 
-def test_record_in_slots_by_hand():
-    # Slots name where each pair may lead; unused ones say 3.
-    successors = np.array([[[0, 3], [1, 2]], [[0, 1], [1, 3]], [[2, 3], [0, 3]]], np.int32)
-    problem = problem_of(3, 2, 4, successors)
-    stats = record(empty_stats(problem), problem, episode_of(STATES, ACTIONS, REWARDS))
-    expected = [[[0, 0], [1, 1]], [[1, 0], [0, 0]], [[1, 0], [0, 0]]]
-    np.testing.assert_array_equal(stats.transitions, expected)
-    dense_problem = problem_of(3, 2, 4)
-    episode = episode_of(STATES, ACTIONS, REWARDS)
-    reference = record(empty_stats(dense_problem), dense_problem, episode)
-    np.testing.assert_array_equal(stats.visits, reference.visits)
-    for one, two in zip(
-        tables_of(stats, problem), tables_of(reference, dense_problem), strict=True
-    ):
-        np.testing.assert_allclose(one, two, rtol=1e-6)
-
-
 def test_estimate_without_data_is_zero_and_uniform():
     problem = problem_of(4, 2, 3)
     r_hat, p_hat = estimate_model(empty_stats(problem), problem)
@@ -138,14 +121,6 @@ def test_counts_of_many_episodes_are_complete(which):
     expected_r, expected_p = reference.estimates(visits, reward_sum, transitions)
     np.testing.assert_allclose(r_hat, expected_r, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(p_hat, expected_p, atol=1e-6)
-
-
-def test_record_does_not_change_its_input():
-    problem = problem_of(3, 2, 4)
-    before = empty_stats(problem)
-    after = record(before, problem, episode_of(STATES, ACTIONS, REWARDS))
-    assert not np.asarray(before.visits).any()
-    assert float(after.visits.sum()) == 4
 
 
 def test_shapes_are_checked_while_tests_run():

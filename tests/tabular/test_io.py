@@ -52,33 +52,6 @@ def test_slippery_frozen_lake_by_hand():
     assert mdp.p0[0] == 1
 
 
-@pytest.mark.parametrize(("horizon", "value"), [(5, 0), (6, 1), (50, 1)])
-def test_frozen_lake_without_ice_takes_six_steps(horizon, value):
-    mdp = from_gymnasium("FrozenLake-v1", horizon, is_slippery=False)
-    assert solve(mdp).value == pytest.approx(value)
-    assert not mdp.r_std.any()
-
-
-def test_frozen_lake_value_is_the_mean_return_of_episodes():
-    env = gymnasium.make("FrozenLake-v1")
-    mdp = from_gymnasium(env)
-    policy = solve(mdp).q_star.argmax(axis=-1)
-    assert mdp.horizon == 100
-    returns = []
-    for seed in range(600):
-        state, total, over = env.reset(seed=seed)[0], 0.0, False
-        for h in range(100):
-            state, reward, terminated, truncated, _ = env.step(int(policy[h, state]))
-            total += reward
-            over = terminated or truncated
-            if over:
-                break
-        assert over
-        returns.append(total)
-    error = 5 * np.std(returns) / np.sqrt(len(returns))
-    assert np.mean(returns) == pytest.approx(policy_value(mdp, policy), abs=error)
-
-
 def test_cliff_walking_takes_thirteen_steps():
     mdp = from_gymnasium("CliffWalking-v1", 40)
     assert mdp.num_states == 49
@@ -273,17 +246,6 @@ def test_conversion_to_gymnasium_and_back_is_exact():
         from_gymnasium(env, -1)
     registration.register()
     assert_same(from_gymnasium("narl/DeepSeaStochastic-v0", size=4), mdp)
-
-
-def test_environments_work_in_a_vector_environment():
-    registration.register()
-    envs = gymnasium.make_vec("narl/RiverSwim-v0", num_envs=3, vectorization_mode="sync")
-    states, info = envs.reset(seed=0)
-    assert states.tolist() == [0, 0, 0]
-    assert info["h"].tolist() == [0, 0, 0]
-    _, rewards, *_ = envs.step(np.array([0, 1, 0]))
-    np.testing.assert_allclose(rewards, [0.005, 0, 0.005])
-    envs.close()
 
 
 # --- npz files -----------------------------------------------------------------------------

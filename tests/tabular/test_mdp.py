@@ -6,6 +6,7 @@ import itertools
 import jax
 import numpy as np
 import pytest
+from agent_data import noisy_mdp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,14 +21,6 @@ from narl.tabular.mdp import (
 )
 
 SIZES = {"num_states": st.integers(1, 6), "num_actions": st.integers(1, 4)}
-
-
-def random_tables(seed: int, num_states: int, num_actions: int, horizon: int) -> TabularMDP:
-    rng = np.random.default_rng(seed)
-    p = rng.dirichlet(np.ones(num_states), (num_states, num_actions))
-    r = rng.normal(size=(num_states, num_actions))
-    p0 = rng.dirichlet(np.ones(num_states))
-    return make_mdp(p, r, p0, horizon, r_std=rng.random(r.shape))
 
 
 def value_by_trajectories(mdp: TabularMDP, policy: np.ndarray) -> float:
@@ -67,7 +60,7 @@ def test_two_state_mdp_by_hand():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_evaluate_and_solve_agree_with_the_sum_over_all_paths(seed):
-    mdp = random_tables(seed, num_states=2, num_actions=2, horizon=3)
+    mdp = noisy_mdp(seed, num_states=2, num_actions=2, horizon=3)
     values = [value_by_trajectories(mdp, policy) for policy in every_policy(mdp)]
     ours = [policy_value(mdp, policy) for policy in every_policy(mdp)]
     np.testing.assert_allclose(ours, values, rtol=0, atol=1e-12)
@@ -77,7 +70,7 @@ def test_evaluate_and_solve_agree_with_the_sum_over_all_paths(seed):
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), horizon=st.integers(1, 8), **SIZES)
 def test_greedy_policy_is_optimal(seed, horizon, num_states, num_actions):
-    mdp = random_tables(seed, num_states, num_actions, horizon)
+    mdp = noisy_mdp(seed, num_states, num_actions, horizon)
     solution = solve(mdp)
     np.testing.assert_allclose(evaluate(mdp, solution.q_star.argmax(-1)), solution.v_star)
     assert (solution.gap >= 0).all()
@@ -98,7 +91,7 @@ def test_make_mdp_copies_inputs_and_normalises_float32_rows():
 
 
 def test_mdp_is_a_pytree_with_static_horizon():
-    mdp = random_tables(0, num_states=2, num_actions=3, horizon=4)
+    mdp = noisy_mdp(0, num_states=2, num_actions=3, horizon=4)
     doubled = jax.tree.map(lambda leaf: 2 * leaf, mdp)
     assert len(jax.tree.leaves(mdp)) == 4
     assert doubled.horizon == 4
@@ -109,7 +102,7 @@ def test_mdp_is_a_pytree_with_static_horizon():
 
 
 def test_with_horizon_changes_only_the_horizon():
-    mdp = random_tables(0, num_states=2, num_actions=3, horizon=4)
+    mdp = noisy_mdp(0, num_states=2, num_actions=3, horizon=4)
     longer = with_horizon(mdp, 9)
     assert longer.horizon == 9
     assert longer.p is mdp.p

@@ -68,21 +68,16 @@ RAW = {"clip": "none", "clip_reward": False}
 
 
 def gaussian_sigma(c):
-    sigma = np.ones(VISITS.shape)
-    for s, a in zip(*np.nonzero(VISITS), strict=True):
-        sigma[s, a] = math.sqrt(c / VISITS[s, a])
-    return sigma
+    return np.where(VISITS == 0, 1, np.sqrt(c / np.maximum(VISITS, 1)))
 
 
 def theorem_sigmas(epsilon, num_episodes, horizon):
     """Return 2β_r(N, δ/(2SA)) and 2β_P(N, δ/(SA)) with δ = ε/(4T), as printed; 1 where N = 0."""
     delta = epsilon / (4 * num_episodes * horizon)
-    sigma_r, sigma_p = np.ones(VISITS.shape), np.ones(VISITS.shape)
-    for s, a in zip(*np.nonzero(VISITS), strict=True):
-        n = VISITS[s, a]
-        sigma_r[s, a] = 2 * math.sqrt(math.log(2 * math.sqrt(n + 1) * 12 / delta) / n)
-        sigma_p[s, a] = 2 * math.sqrt(4 * math.log(math.sqrt(n + 1) * 2**3 * 6 / delta) / n)
-    return sigma_r, sigma_p
+    n = np.maximum(VISITS, 1)
+    sigma_r = 2 * np.sqrt(np.log(2 * np.sqrt(n + 1) * 12 / delta) / n)
+    sigma_p = 2 * np.sqrt(4 * np.log(np.sqrt(n + 1) * 2**3 * 6 / delta) / n)
+    return np.where(VISITS == 0, 1, sigma_r), np.where(VISITS == 0, 1, sigma_p)
 
 
 @pytest.mark.parametrize(
@@ -137,52 +132,6 @@ def test_noised_selects_the_parts_with_noise(noise, noised):
         assert (term_b.std(0) > 0.001).any() or noise == "dirichlet"
 
 
-def test_default_noise_is_on_the_reward_alone():
-    data = small_data()
-    problem, stats = data.layouts[0]
-    options = agent_options("narl-ucrl", **RAW)
-    term_a, term_b, _ = terms_of(plans(agent_of("narl-ucrl", problem, **RAW), problem, stats), data)
-    sigma = gaussian_sigma(options.c)
-    for s, a in np.ndindex(VISITS.shape):
-        assert_largest_of_normals(term_a[:, s, a], sigma[s, a], 10)
-    np.testing.assert_allclose(term_b, 0, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_clipping_keeps_rewards_and_values_in_range():
-    problem, stats = small_data(horizon=3).layouts[1]
-    noisy = {"noised": "both", "c": 1.0}
-    q = plans(agent_of("narl-ucrl", problem, **noisy), problem, stats, num_keys=50)
-    assert (q[:, 2] >= 0).all()
-    assert (q[:, 2] <= 1).all()
-    # Q̃^1 may leave its range, Ṽ^1 may not: Q̃^0 is at most 1 + 2 and what the noise makes of 2.
-    raw = plans(agent_of("narl-ucrl", problem, **noisy, **RAW), problem, stats, num_keys=50)
-    assert (raw[:, 2] > 1).any()
-    assert (raw[:, 2] < 0).any()
-    assert raw[:, 0].max() > q[:, 0].max()
-
-
-@pytest.mark.slow
-def test_noise_is_shared_over_stages_unless_per_stage():
-    data = small_data(horizon=3)
-    problem, stats = data.layouts[0]
-    correlations = []
-    for per_stage in (False, True):
-        agent = agent_of(
-            "narl-ucrl", problem, noised="dynamics", c=0.5, members=1, per_stage=per_stage, **RAW
-        )
-        q = plans(agent, problem, stats, 1000)
-        noise = []
-        for h in (1, 0):
-            v = q[:, h + 1].max(-1)
-            term_b = q[:, h] - data.r_hat - np.einsum("sat,nt->nsa", data.p_hat, v)
-            noise.append(term_b[:, 1, 0] / np.linalg.norm(v, axis=-1))
-            assert_largest_of_normals(noise[-1], gaussian_sigma(0.5)[1, 0], 1)
-        correlations.append(np.corrcoef(*noise)[0, 1])
-    assert correlations[0] > 0.3
-    assert abs(correlations[1]) < 0.15
-
-
 def test_dirichlet_noise_is_the_posterior_sample(monkeypatch):
     data = small_data(horizon=3)
     problem, stats = data.layouts[0]
@@ -199,17 +148,6 @@ def test_dirichlet_noise_is_the_posterior_sample(monkeypatch):
     assert_plan(plan, expected)
     # The same in other words: the last Q is the best sampled reward.
     np.testing.assert_allclose(plan.q[2], r.max(0), atol=1e-6)
-
-
-@pytest.mark.slow
-def test_dirichlet_rewards_have_the_normal_posterior():
-    data = small_data()
-    problem, stats = data.layouts[0]
-    agent = agent_of("narl-ucrl", problem, noise="dirichlet", members=4, noised="reward", **RAW)
-    q = plans(agent, problem, stats)
-    for s, a in np.ndindex(VISITS.shape):
-        mean = data.counts[1][s, a] / (1 + VISITS[s, a])
-        assert_largest_of_normals(q[:, 1, s, a] - mean, 1 / math.sqrt(1 + VISITS[s, a]), 4)
 
 
 def test_number_of_members_is_that_of_theorem_1():
@@ -289,17 +227,6 @@ def test_bootstrap_member_without_data_follows_other_rules(rule, reward):
     q = plans(agent, problem, bootstrap_state(stats, 1, without=[0]), num_keys=3)
     np.testing.assert_allclose(q[:, 1], reward, atol=1e-6)
     np.testing.assert_allclose(q[:, 0], 2 * reward, atol=1e-6)  # P̂ is uniform
-
-
-@pytest.mark.slow
-def test_bootstrap_takes_the_best_of_members_with_and_without_data():
-    data = small_data(r_mean=-50.0)
-    problem, stats = data.layouts[0]
-    agent = agent_of("narl-ucrl", problem, noise="bootstrap", members=3, noised="reward", **RAW)
-    q = plans(agent, problem, bootstrap_state(stats, 3, without=[1, 2]))
-    # r̂ = −50 never wins against two draws of N(0,1); unseen pairs have three of them.
-    for s, a in np.ndindex(VISITS.shape):
-        assert_largest_of_normals(q[:, 1, s, a], 1, 2 if VISITS[s, a] else 3)
 
 
 def test_bootstrap_members_see_half_of_the_data():
@@ -405,7 +332,7 @@ def q_history(num_episodes, **options):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", ["gaussian", "fake-reward"])
-def test_ucbvi_q_never_rises_with_the_running_minimum(noise):
+def test_ucbvi_q_rises_only_without_the_running_minimum(noise):
     state, q = q_history(60, noise=noise)
     assert (np.diff(q, axis=0) <= 0).all()
     assert (np.diff(q, axis=0) < 0).any()
@@ -414,13 +341,9 @@ def test_ucbvi_q_never_rises_with_the_running_minimum(noise):
     ladder = np.asarray(steps_to_go(6, 6, 2))
     np.testing.assert_array_equal(q[-1][:, unseen], ladder[:, unseen])
     assert (q <= ladder).all()
-
-
-@pytest.mark.slow
-def test_ucbvi_q_rises_without_the_running_minimum():
-    state, q = q_history(60, running_min=False)
+    state, q = q_history(60, noise=noise, running_min=False)
     assert (np.diff(q, axis=0) > 0).any()
-    np.testing.assert_array_equal(state.q, steps_to_go(6, 6, 2))
+    np.testing.assert_array_equal(state.q, ladder)
 
 
 # --- fake rewards -----------------------------------------------------------------------------
@@ -487,23 +410,10 @@ def fake_state(fakes, num_visits, reward, members):
     return state, selected, total / np.maximum(selected, 1)
 
 
-def test_fake_rewards_shrink_the_mean_as_printed():
-    fakes, n, reward = 2, 4000, 0.5
-    _, selected, means = fake_state(fakes, n, reward, 40)
-    # Half of n real rewards and of 2·M_B·(n+1) fakes is selected.
-    assert selected.mean() == pytest.approx((n + 2 * fakes * (n + 1)) / 2, rel=0.01)
-    # A selected reward has mean r/(1+2M_B) and variance below 1.
-    error = 5 / math.sqrt(selected.sum())
-    assert means.mean() == pytest.approx(reward / (1 + 2 * fakes), abs=error)
-    assert abs(means.mean() - reward) > 10 * error
-    # The fakes are the noise: their coins make means that differ by about √(2M_B/n)/(1+2M_B).
-    assert means.std() == pytest.approx(math.sqrt(2 * fakes / n) / (1 + 2 * fakes), rel=0.4)
-
-
 @pytest.mark.parametrize(
-    ("n", "members", "rescaled"), [(4000, 40, True), slow(4000, 40, False), slow(3, 20000, True)]
+    ("n", "members", "rescaled"), [(4000, 40, True), (4000, 40, False), slow(3, 20000, True)]
 )
-def test_rescaled_fake_rewards_have_the_right_mean(n, members, rescaled):
+def test_fake_rewards_have_the_right_mean_only_if_rescaled(n, members, rescaled):
     fakes, reward = 2, 0.5
     state, _, means = fake_state(fakes, n, reward, members)
     problem = one_pair(n)

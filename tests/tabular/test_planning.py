@@ -110,17 +110,6 @@ def test_naevi_agrees_with_the_reference(measure, shape, clip, clip_reward):
         assert_plan(plan, reference.naevi(p, r, xi_r, xi, p0, horizon, clip, clip_reward))
 
 
-def test_naevi_without_dynamics_noise_is_value_iteration_with_the_noisy_reward():
-    shape = (8, 4, 3)
-    rng, p, slots, r, p0 = beliefs(1, shape)
-    xi_r = rng.normal(size=(3, 8, 4))
-    expected = reference.value_iteration(p, r + xi_r.max(0), p0, 3)
-    noise = Noise(f32(xi_r), None)
-    plan = jitted(naevi, clip="none", clip_reward=False)
-    for table in (f32(p), slots):
-        assert_plan(plan(table, f32(r), noise, f32(p0), horizon=3), expected)
-
-
 def test_naevi_uses_the_noise_of_each_stage():
     shape = (5, 2, 4)
     rng, p, slots, r, p0 = beliefs(2, shape)
@@ -229,18 +218,6 @@ def test_compounding_agrees_with_the_baseline_code(shape):
         correct = reference.extended_value_iteration(dense, *args, shape[2])
         differs = differs or not np.allclose(expected[0], correct[0])
     assert differs or shape[0] == 1 or shape[2] < 3
-
-
-def test_compounding_keeps_the_slack_of_earlier_backups():
-    # At h=1 all values are 0, so the last state counts as best and gains .2 (width .4).
-    # At h=0 the best state is 0: with a copy the row becomes (.7, .3), without (.5, .5).
-    p = np.array([[[0.5, 0.5]], [[0.5, 0.5]]])
-    r, zero, width = np.array([[1.0], [0.0]]), np.zeros((2, 1)), np.full((2, 1), 0.4)
-    p0 = np.array([1.0, 0.0])
-    correct = extended_value_iteration(p, r, zero, width, p0, 2)
-    slipped = extended_value_iteration(p, r, zero, width, p0, 2, compounding=True)
-    np.testing.assert_allclose(correct.q[0, :, 0], [1.7, 0.7], rtol=1e-6)
-    np.testing.assert_allclose(slipped.q[0, :, 0], [1.5, 0.5], rtol=1e-6)
 
 
 def test_compounding_keeps_a_row_whose_best_state_overflows():

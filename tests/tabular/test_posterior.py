@@ -43,15 +43,6 @@ def test_log_gamma_has_its_distribution(table, column, shape):
 
 
 @pytest.mark.slow
-def test_gamma_has_its_distribution_for_shapes_from_one_on():
-    shapes = [shape for shape in SHAPES if shape >= 1]
-    many = jnp.broadcast_to(f32(shapes), (20000, len(shapes)))
-    draws = quick(gamma)(jax.random.key(1), many)
-    for column, shape in zip(np.asarray(draws).T, shapes, strict=True):
-        assert_gamma(column, shape)
-
-
-@pytest.mark.slow
 def test_gamma_of_shape_one_has_no_outlier_from_a_zero_draw(monkeypatch):
     # Uniform draws are multiples of 2^-23; the draw 0 must not become -log(1e-38) = 87.
     lowest = []

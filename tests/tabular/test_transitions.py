@@ -1,6 +1,5 @@
 """Transition probabilities in slots agree with dense tables."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -75,13 +74,6 @@ def test_unused_slots_have_no_effect():
     np.testing.assert_allclose(dense(kernel, 2)[:, 0], [[0, 1], [0.5, 0.5]])
 
 
-def test_pair_without_data_is_uniform():
-    successors = jnp.array([[[0]], [[0]], [[1]], [[3]]])
-    kernel = Dynamics(f32([[[1]], [[0]], [[1]], [[1]]]), f32([[0], [1], [0], [0]]), successors)
-    np.testing.assert_allclose(dense(kernel, 4)[1, 0], 0.25)
-    assert expect(kernel, jnp.array([1.0, 2.0, 3.0, 6.0]))[1, 0] == 3
-
-
 @pytest.mark.parametrize("slotted", [False, True])
 def test_members_can_be_a_leading_axis(slotted):
     rng = np.random.default_rng(2)
@@ -110,10 +102,3 @@ def test_as_dynamics_keeps_dynamics():
     assert wrapped.successors is None
     assert wrapped.spread.shape == (2, 3, 1)
     assert not wrapped.spread.any()
-
-
-def test_dynamics_work_with_jit_and_vmap():
-    p = reference.random_kernel(np.random.default_rng(4), 8, 2, 2)
-    kernel, v = in_slots(p), np.random.default_rng(5).normal(size=(3, 8))
-    many = jax.jit(jax.vmap(expect, in_axes=(None, 0)))(kernel, f32(v))
-    np.testing.assert_allclose(many, np.einsum("sat,nt->nsa", p, v), atol=1e-5)

@@ -20,7 +20,7 @@ from narl.deep.buffer_room import with_buffer_room, with_longer_buffer
 from narl.deep.callbacks import Callback, as_callback
 from narl.deep.checked_config import make_config
 from narl.deep.checkpoint import State, capture, restore
-from narl.deep.config import Config
+from narl.deep.config import Config, users_of
 from narl.deep.environment import HostEnv
 from narl.deep.evaluation import Evaluation, evaluate, evaluation_seed
 from narl.deep.finite import Fault
@@ -42,10 +42,11 @@ from narl.deep.session import train_epochs
 from narl.deep.termination import batched_termination, check_termination
 from narl.deep.trainer import Trainer
 from narl.deep.training_environment import open_training_env
-from narl.deep.user_parts import NO_PARTS, UserParts
+from narl.deep.user_parts import UserParts, check_functions
 from narl.deep.video import record_episode
 from narl.errors import InputError, first_line
 from narl.interrupts import hold_interrupts
+from narl.options import check_users
 from narl.storage.checkpoints import save_checkpoint
 from narl.storage.folder import to_json_values
 from narl.storage.metrics_log import PROGRESS, rows_to_bytes
@@ -87,9 +88,10 @@ class Agent:
             options["termination"] = termination if isinstance(termination, str) else "auto"
         name = env if isinstance(env, str) else user_env.name  # type: ignore[union-attr]
         config = make_config(name, self.algo, **options)
-        _check_functions(config, select=select, bonus=bonus)
+        parts = UserParts(user_env, None, select, bonus)
         interface, _ = _look_at(config, user_env)
-        self._set_up(config, interface, UserParts(user_env, None, select, bonus))
+        check_functions(config, parts, interface.spaces.obs_dim, interface.spaces.action_dim)
+        self._set_up(config, interface, parts)
         self._choose_termination(termination if callable(termination) else None)
 
     def _set_up(self, config: Config, interface: Interface, parts: UserParts) -> None:
@@ -346,7 +348,8 @@ class Agent:
         own = {
             "own_env": self._parts.env is not None,
             "own_termination": self._own_termination,
-            "own_select": self._parts.select is not None or self._parts.bonus is not None,
+            "own_select": self._parts.select is not None,
+            "own_bonus": self._parts.bonus is not None,
         }
         last = self.history[-1] if self.history else {}
         run = storage.save_run_at(
@@ -422,49 +425,35 @@ def load(
     `Agent.predict` is called. Learning can go on if the data were saved too.
     """
     saved = read_saved_agent(Path(folder))
-    config, parts = saved.config, NO_PARTS._replace(select=select, bonus=bonus)
+    config, interface = saved.config, saved.policy.interface
     if termination is not None:
         check_termination(termination, names_allowed=False)
-    _check_functions(config, termination=termination, select=select, bonus=bonus)
+        check_users(("termination",), users_of, config.algo, "algorithm")
+    user_env = None if env is None or isinstance(env, str) else UserEnvironment(env)
     if isinstance(env, str):
         config = dataclasses.replace(config, env=env)
-    elif env is not None:
-        parts = parts._replace(env=UserEnvironment(env))
     if env is not None:
-        check_interface(saved.policy.interface, *_look_at(config, parts.env))
+        check_interface(interface, *_look_at(config, user_env))
+    parts = UserParts(user_env, None, select, bonus)
+    check_functions(config, parts, interface.spaces.obs_dim, interface.spaces.action_dim)
     agent = object.__new__(AGENTS.get(config.algo, Agent))
     agent.algo = config.algo
-    agent._set_up(config, saved.policy.interface, parts)
+    agent._set_up(config, interface, parts)
     agent._policy, agent.history, agent._state = saved.policy, saved.history, saved.state
     agent._networks, agent._kept_step = saved.networks, saved.num_steps
-    given = {
-        "own_env": (env, f"env: {config.env}", "env=…"),
-        "own_termination": (termination, "termination: it", "termination=…"),
-        "own_select": (select or bonus, "select: it", "select=… or bonus=…"),
-    }
+    given = {"env": env, "termination": termination, "select": select, "bonus": bonus}
     missing = {
-        own: f"{subject} was the user's own; give it to narl.load again, {example}"
-        for own, (part, subject, example) in given.items()
-        if saved.record.get(own) and part is None
+        name: f"{name}: it was the user's own; give it to narl.load again, {name}=…"
+        for name, part in given.items()
+        if saved.record.get(f"own_{name}") and part is None
     }
-    agent._no_env = missing.pop("own_env", "")
+    agent._no_env = missing.pop("env", "")
     if saved.state is None:
         agent._cannot_learn = f"learn: {saved.no_state}, or make a new agent"
     elif missing:
         agent._cannot_learn = next(iter(missing.values()))
     agent._choose_termination(termination)
     return agent
-
-
-def _check_functions(config: Config, **functions: Any) -> None:
-    """Refuse functions of the user that the algorithm would not call."""
-    for name, function in functions.items():
-        if function is None:
-            continue
-        if not config.uses_model:
-            raise InputError(f"{name}: it has no effect with algorithm {config.algo}; leave it out")
-        if not callable(function):
-            raise InputError(f"{name}: {type(function).__name__} given; it must be a function")
 
 
 def _look_at(config: Config, user_env: Any) -> tuple[Interface, str]:

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float, Num
 
 from narl.deep.algorithm import Algorithm, ReplicaState, StepInfo
-from narl.deep.algorithms import ALGORITHMS, Optimism, optimism_of
+from narl.deep.algorithms import MODEL_BASED, Optimism, optimism_of
 from narl.deep.config import Config, users_of
 from narl.deep.counters import new_counters
 from narl.deep.device_queue import DeviceQueue
@@ -326,11 +326,12 @@ def _optimisms(
     """Return the ways to select of one program, and the index that each replica uses.
 
     In a batch every branch is computed, so it holds only the ways that are used. On the CPU one
-    branch runs, and a program with all of them gives a replica the same bits alone or among others.
+    branch runs, and a program that always holds narl's own gives a replica the same bits alone or
+    among others.
     """
     used = [optimism_of(config.algo, parts.select, parts.bonus) for config in configs]
-    everyone = [] if batched else [optimism_of(name) for name in sorted(ALGORITHMS)]
-    distinct = list(dict.fromkeys(each for each in (*everyone, *used) if each is not None))
+    built_in = [] if batched else [optimism_of(name) for name in sorted(MODEL_BASED)]
+    distinct = list(dict.fromkeys(each for each in (*built_in, *used) if each is not None))
     index = [0 if each is None else distinct.index(each) for each in used]
     per_replica = zip(configs, index, strict=True)
     return tuple(distinct), [i for config, i in per_replica for _ in config.seeds]

@@ -22,7 +22,7 @@ from narl.deep.memory import check_memory
 from narl.deep.session import Session, Stopped
 from narl.deep.trainer import Trainer
 from narl.deep.training_environment import choose_termination, open_training_env
-from narl.deep.user_parts import NO_PARTS, UserParts
+from narl.deep.user_parts import NO_PARTS, UserParts, check_functions
 from narl.storage.checkpoints import has_checkpoints
 from narl.storage.folder import clear_folder, lock_folder
 from narl.storage.unfinished import CHECKPOINTS, PART, list_unfinished_runs, record_config
@@ -119,6 +119,7 @@ def check_training(configs: Sequence[Config], parts: UserParts = NO_PARTS) -> No
     with contextlib.closing(open_training_env(config, 0, source=parts.env)) as env:
         choose_termination(config, env.spaces, parts)
         dims = env.spaces.obs_dim, env.spaces.action_dim
+    check_functions(config, parts, *dims)
     check_memory(config, *dims, sum(len(config.seeds) for config in configs))
 
 

@@ -1,0 +1,187 @@
+"""Saved agents: with and without data, damaged, in foreign folders, with other spaces."""
+
+import logging
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box
+from quick_trainings import quick_config, quick_options, train, train_until
+
+import narl
+import toy_worlds
+from narl.errors import InputError
+from short_trainings import ENV, flip_bit
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cache")]
+
+OBS = np.random.default_rng(0).normal(size=(7, 2))
+
+
+def sac(env=ENV, **options):
+    return narl.SAC(env, **quick_options("sac", **options))
+
+
+def actions(agent, **options):
+    """Return the bytes of an agent's actions for a batch."""
+    return agent.predict(OBS, **options)[0].tobytes()
+
+
+@pytest.fixture(scope="module")
+def learned(cache):
+    """An agent of two seeds after three epochs; tests must not change it."""
+    return sac(seeds=[3, 8]).learn(60)
+
+
+@pytest.fixture(scope="module")
+def folder(learned, tmp_path_factory):
+    """The folder of that agent with its data; tests must not change it."""
+    return learned.save(tmp_path_factory.mktemp("saved") / "agent", data=True)
+
+
+def test_loaded_agent_predicts_the_same_bits(learned, tmp_path):
+    path = learned.save(tmp_path / "agent")
+    assert sorted(file.name for file in path.iterdir()) == [
+        *("arrays.npz", "config.json", "environment.json", "manifest.json", "metrics.json"),
+        "progress.jsonl",
+    ]
+    agent = narl.load(path)
+    assert type(agent) is narl.SAC
+    assert (agent.seeds, agent.num_steps, agent.config) == ((3, 8), 60, learned.config)
+    assert agent.history == learned.history
+    for seed in (3, 8):
+        assert actions(agent, seed=seed) == actions(learned, seed=seed)
+    assert agent.evaluate(2) == learned.evaluate(2)
+    again = agent.save(tmp_path / "again")
+    assert actions(narl.load(again)) == actions(learned)
+    arrays, expected = (narl.storage.load_run_at(each).arrays() for each in (again, path))
+    assert sorted(arrays) == sorted(expected)
+    with pytest.raises(InputError, match="learn: no data were saved; save with data=True, or make"):
+        agent.learn(20)
+
+
+def test_agent_that_learned_nothing_is_saved_without_data(tmp_path):
+    agent = sac(seed=6)
+    again = narl.load(agent.save(tmp_path / "agent"))
+    assert (actions(again), again.history) == (actions(agent), [])
+    with pytest.raises(InputError, match="data: there is none; it comes with learning"):
+        agent.save(tmp_path / "data", data=True)
+
+
+def test_agent_with_data_learns_on_as_if_it_had_stayed(folder, learned):
+    again, twice = narl.load(folder), narl.load(folder)
+    again.learn(40)
+    assert [row["step"] for row in again.history] == [20, 40, 60, 80, 100]
+    assert again.history[:3] == learned.history
+    twice.learn(20).learn(20)
+    assert actions(twice, seed=8) == actions(again, seed=8) != actions(learned, seed=8)
+
+
+def test_class_loads_its_own_agents_only(folder):
+    assert narl.SAC.load(folder).algo == narl.Agent.load(folder).algo == "sac"
+    with pytest.raises(InputError, match=r"holds an agent of sac; call narl.load, or narl.SAC"):
+        narl.NARL.load(folder)
+
+
+def test_saving_replaces_an_agent_and_nothing_else(learned, tmp_path):
+    sac(seed=1).save(tmp_path / "agent")
+    learned.save(tmp_path / "agent")
+    assert narl.load(tmp_path / "agent").seeds == (3, 8)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("")
+    for path in (tmp_path / "mine", tmp_path / "mine" / "thesis.txt"):
+        with pytest.raises(InputError, match="choose another"):
+            learned.save(path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["agent", "mine"]
+
+
+def test_folder_without_an_intact_agent_is_refused(learned, tmp_path):
+    path = learned.save(tmp_path / "agent")
+    (path / "metrics.json").write_text("{}")
+    with pytest.raises(InputError, match=r"agent is damaged: metrics.json"):
+        narl.load(path)
+    (tmp_path / "thesis.txt").write_text("")
+    with pytest.raises(InputError, match=r"folder: .*thesis.txt is a file; give the folder"):
+        narl.load(tmp_path / "thesis.txt")
+    with pytest.raises(InputError, match="holds no saved agent; give one that agent.save or narl"):
+        narl.load(tmp_path)
+    with pytest.raises(InputError, match=r"folder: .*nowhere"):
+        narl.load(tmp_path / "nowhere")
+    record = {"experiment": "tabular", "seeds": [0]}
+    run = narl.storage.save_run(tmp_path, record, {}, {"regret": np.zeros(1)})
+    with pytest.raises(InputError, match="run: .*`narl train`"):
+        narl.load(run.path)
+
+
+def test_damaged_data_do_not_keep_the_policy_from_being_loaded(learned, tmp_path, caplog):
+    path = learned.save(tmp_path / "agent", data=True)
+    (checkpoint,) = (path / "checkpoints").iterdir()
+    flip_bit(checkpoint)
+    with caplog.at_level(logging.WARNING, "narl"):
+        agent = narl.load(path)
+    assert "agent: its data are damaged; the policy is loaded, but cannot learn" in caplog.text
+    assert actions(agent) == actions(learned)
+    with pytest.raises(InputError, match="learn: the data that were saved are damaged; load"):
+        agent.learn(20)
+
+
+def test_user_environment_is_given_again(tmp_path):
+    agent = sac(toy_worlds.Toy).learn(60, lambda row: False)
+    path = agent.save(tmp_path / "agent", data=True)
+    bare = narl.load(path)
+    assert actions(bare) == actions(agent)
+    for use in (bare.evaluate, bare.learn):
+        with pytest.raises(InputError, match="env: it was the user's own; give .* again, env="):
+            use()
+    again = narl.load(path, env=toy_worlds.Toy)
+    assert again.evaluate(2) == agent.evaluate(2)
+    assert actions(again.learn(40)) == actions(agent.learn(40))
+    assert max(narl.load(path, env=ENV).evaluate(9).lengths) == 30  # its time limit
+
+
+class Other(toy_worlds.Toy):
+    """A toy with other spaces."""
+
+    def __init__(self, size=2, bound=2.0, low=-np.inf):
+        super().__init__()
+        self.observation_space = Box(low, -low, (size,), np.float64)
+        self.action_space = Box(-bound, bound, (1,))
+
+
+@pytest.mark.parametrize(
+    ("env", "line"),
+    [
+        (
+            "Pendulum-v1",
+            r"env: Pendulum-v1 has observations of shape \(3,\); the agent learned with \(2,\)",
+        ),
+        (lambda: Other(size=5), r"env: Other has observations of shape \(5,\)"),
+        (Other(bound=1.0), r"env: Other has action\[0\] in \[-1, 1\]; .* learned with \[-2, 2\]"),
+        (lambda: Other(low=-7.0), r"env: the bounds of observation\[0\] of Other"),
+        ("Hoper-v5", "env: unknown environment 'Hoper-v5'"),
+    ],
+)
+def test_environment_with_other_spaces_is_refused(env, line, folder):
+    with pytest.raises(InputError, match=line) as refused:
+        narl.load(folder, env=env)
+    assert "\n" not in str(refused.value)
+    assert narl.load(folder, env=Other).evaluate(1).lengths[0] > 0
+
+
+def test_environment_that_has_changed_since_is_named(folder, monkeypatch):
+    agent = narl.load(folder)
+    spec = gymnasium.spec("Toy-v0")
+    monkeypatch.setattr(spec, "entry_point", lambda **kwargs: Other(size=4))
+    with pytest.raises(InputError, match=r"env: .* has observations of shape \(4,\); the agent"):
+        agent.evaluate(1)
+
+
+def test_run_of_a_training_is_loaded_finished_or_not(tmp_path):
+    config = quick_config()
+    train_until(40, [config], tmp_path)
+    half = narl.load(tmp_path / f"{config.run_id}.part")
+    assert (half.num_steps, [row["step"] for row in half.history]) == (40, [20, 40])
+    whole = narl.load(train(config, tmp_path).path)
+    assert whole.num_steps == 60
+    assert actions(half) != actions(whole)
+    assert actions(half.learn(20)) == actions(whole) == actions(sac().learn(60))
