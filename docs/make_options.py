@@ -8,6 +8,9 @@ from pathlib import Path
 
 from narl.deep.config import Config, users_of
 from narl.options import OptionField, markdown_table, option_fields
+from narl.tabular.config import Config as TabularConfig
+from narl.tabular.options import all_option_fields
+from narl.tabular.options import users_of as agents_of
 
 PAGE = Path(__file__).with_name("options.md")
 
@@ -27,6 +30,15 @@ def page() -> str:
         groups.setdefault(field.option.group or "what is trained", []).append(field)
     for group, fields in groups.items():
         parts += [f"### {group[0].upper()}{group[1:]}", markdown_table(fields, users_of)]
+    parts += [
+        "## `narl tabular`",
+        "[Your own MDP or agent](own-mdp.md#options-of-every-agent) lists the options agent by "
+        "agent, with each agent's defaults.",
+        "### What is run",
+        markdown_table(option_fields(TabularConfig)),
+        "### Options of the agents",
+        markdown_table(all_option_fields(), agents_of),
+    ]
     return "\n\n".join(parts) + "\n"
 
 

@@ -3,7 +3,6 @@
 Every shape annotation of `narl` is checked while the tests run (jaxtyping with beartype).
 """
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -44,29 +43,19 @@ def call(
 
 
 @pytest.fixture(scope="session")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for compiled programs that all tests of this session share."""
-    base = tmp_path_factory.getbasetemp()
-    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "programs"
-    shared.mkdir(exist_ok=True)
-    return shared
+def programs(request: pytest.FixtureRequest) -> Path:
+    """A folder for compiled programs that all tests share, also those of a later session."""
+    return request.config.cache.mkdir("programs")
 
 
-@pytest.fixture(scope="session")
-def cache(programs: Path) -> Iterator[None]:
-    """Compile every program of the session's tests once."""
+@pytest.fixture(scope="session", autouse=True)
+def cache(programs: Path) -> None:
+    """Compile every program of the tests once."""
     import jax
-    from jax.experimental.compilation_cache import compilation_cache
 
-    names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
-    before = {name: getattr(jax.config, name) for name in names}
-    compilation_cache.reset_cache()
-    jax.config.update(names[0], str(programs))
-    jax.config.update(names[1], 0.0)
-    yield
-    for name, value in before.items():
-        jax.config.update(name, value)
-    compilation_cache.reset_cache()
+    jax.config.update("jax_compilation_cache_dir", str(programs))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 
 
 class Trainings(NamedTuple):
@@ -104,3 +93,14 @@ def trainings(shared_trainings: Trainings, tmp_path: Path) -> Trainings:
     root = tmp_path / "runs"
     shutil.copytree(shared_trainings.root, root)
     return shared_trainings._replace(root=root)
+
+
+@pytest.fixture
+def registry() -> Iterator[None]:
+    """Forget the algorithms that a test registers when the test is over."""
+    from narl.deep.algorithms import ALGORITHMS
+
+    before = dict(ALGORITHMS)
+    yield
+    ALGORITHMS.clear()
+    ALGORITHMS.update(before)

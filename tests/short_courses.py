@@ -1,8 +1,6 @@
 """Old names of `short_trainings` and of fixtures in conftest.py, until no test imports them."""
 
-from conftest import cache, call, programs
 from short_trainings import (
-    assert_same_outcome,
     checkpoints_of,
     flip_bit,
     metrics_rows,

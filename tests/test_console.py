@@ -1,6 +1,7 @@
 """Progress bars, notes and colours on the console."""
 
 import os
+import select
 import sys
 import time
 
@@ -20,7 +21,10 @@ def terminal(monkeypatch):
 
         def read() -> str:
             stream.flush()
-            return os.read(leader, 65536).decode()
+            shown = b""
+            while select.select([leader], [], [], 0.1)[0]:
+                shown += os.read(leader, 65536)
+            return shown.decode()
 
         def replace(name: str):
             monkeypatch.setattr(sys, name, stream)

@@ -1,13 +1,13 @@
-"""The documentation is true: its links lead somewhere, its blocks run, its outputs come out.
+"""The documentation is true: links exist, code blocks run and print the outputs that are shown.
 
-On the pages of `docs/` every ```python and ```bash block is run, in the order of the page, in one
-namespace and one empty folder per page. The word after the language changes that:
+Every ```python and ```bash block of a page is run, in the order of the page, in one namespace and
+one empty folder per page; of the README only ```python blocks. The word after the language may be:
 
     no-run      the block is not run (it installs something, or takes long)
-    exit=2      the command must end with this status; what it says on stderr counts as its output
+    exit=2      the command must end with this status, and its stderr counts as its output
 
 A block ```text output shows what the block before it printed. Numbers must agree to their last
-digit, or as far as it says (```text output 30%); "…" stands for anything.
+digit, or within a tolerance (```text output 30%); "…" stands for any text.
 
 `python tests/test_docs.py` rewrites the tables that are made from the code.
 """
@@ -30,8 +30,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = (
-    *("tutorial.md", "training.md", "metrics.md", "reproduction.md", "own-mdp.md"),
-    "architecture.md",
+    *("architecture.md", "metrics.md", "own-mdp.md", "reproduction.md", "training.md"),
+    *("tutorial.md", "../README.md"),
 )
 FENCE = re.compile(r"^```(\S+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = r"(?<![\w.])[-−]?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)"
@@ -46,22 +46,22 @@ class Block(NamedTuple):
     line: int
 
 
+def read(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
 def blocks(page: str) -> list[Block]:
     return [
-        Block(found[1], found[2].split(), found[3], page[: found.start()].count("\n") + 1)
-        for found in FENCE.finditer(page)
+        Block(match[1], match[2].split(), match[3], page[: match.start()].count("\n") + 1)
+        for match in FENCE.finditer(page)
     ]
-
-
-def without_blocks(page: str) -> str:
-    return re.sub(r"`[^`\n]+`", "", FENCE.sub("", page))
 
 
 # --- outputs --------------------------------------------------------------------------------
 
 
 def difference(shown: str, printed: str, tolerance: float) -> str | None:
-    """What is untrue about an output on a page, or None."""
+    """Describe how an output differs from the one on a page; None if it does not."""
     pattern = ""
     for piece in re.split(rf"({NUMBER}|…|\s+)", shown.strip()):
         if piece == "…":
@@ -70,10 +70,10 @@ def difference(shown: str, printed: str, tolerance: float) -> str | None:
             pattern += f"({NUMBER})"
         else:
             pattern += r"\s+" if piece.isspace() else re.escape(piece)
-    found = re.fullmatch(pattern, printed.strip(), re.DOTALL)
-    if found is None:
+    match = re.fullmatch(pattern, printed.strip(), re.DOTALL)
+    if match is None:
         return "the words differ"
-    for before, now in zip(re.findall(NUMBER, shown), found.groups(), strict=True):
+    for before, now in zip(re.findall(NUMBER, shown), match.groups(), strict=True):
         expected, actual = (float(text.replace("−", "-")) for text in (before, now))
         digits = len(before.partition(".")[2]) if "e" not in before else 0
         if abs(expected - actual) > max(10.0**-digits, tolerance * abs(expected)) * (1 + 1e-9):
@@ -107,28 +107,33 @@ def run_bash(block: Block, folder: Path, environment: dict[str, str]) -> str:
     return done.stderr if status else done.stdout
 
 
-def run_page(path: Path, folder: Path, environment: dict[str, str], languages: set[str]) -> int:
-    """Runs the blocks of a page and compares their outputs; returns how many were run."""
+def run_python(block: Block, path: Path, namespace: dict[str, Any]) -> str:
+    out = io.StringIO()
+    # Blank lines first, so that a traceback names the page and its line.
+    code = compile("\n" * block.line + block.text, str(path), "exec")
+    with contextlib.redirect_stdout(out):
+        exec(code, namespace)
+    return out.getvalue()
+
+
+def run_page(path: Path, folder: Path, environment: dict[str, str]) -> int:
+    """Run the blocks of a page and compare their outputs; return how many were run."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
+    languages = {"python"} if path.name == "README.md" else {"python", "bash"}
     printed, count = None, 0
     for block in blocks(path.read_text(encoding="utf-8")):
-        where = f"{path.name}:{block.line}"
         if block.language in languages and "no-run" not in block.words:
             count += 1
             if block.language == "bash":
                 printed = run_bash(block, folder, environment)
             else:
-                out = io.StringIO()
-                # Blank lines first, so that a traceback names the page and its line.
-                code = compile("\n" * block.line + block.text, str(path), "exec")
-                with contextlib.redirect_stdout(out):
-                    exec(code, namespace)
-                printed = out.getvalue()
+                printed = run_python(block, path, namespace)
         elif block.words[:1] == ["output"]:
-            assert printed is not None, f"{where}: an output without a block that is run before it"
+            where = f"{path.name}:{block.line}"
+            assert printed is not None, f"{where}: no block is run before this output"
             percent = [float(word[:-1]) for word in block.words if word.endswith("%")]
-            wrong = difference(block.text, printed, percent[0] / 100 if percent else 0.0)
-            assert wrong is None, f"{where}: {wrong}; it is now\n{printed}"
+            problem = difference(block.text, printed, percent[0] / 100 if percent else 0.0)
+            assert problem is None, f"{where}: {problem}; it is now\n{printed}"
     return count
 
 
@@ -139,8 +144,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     command = home / "narl"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m narl "$@"\n', encoding="utf-8")
     command.chmod(0o755)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("NARL_")}
-    return kept | {
+    others = {name: value for name, value in os.environ.items() if not name.startswith("NARL_")}
+    return others | {
         "PATH": f"{home}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT / "src"),
         "PYTHONWARNINGS": "error",
@@ -150,28 +155,21 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("registry")
 @pytest.mark.parametrize("name", PAGES)
-def test_page_runs_and_shows_what_comes_out(
+def test_page_runs_and_prints_the_outputs_shown(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
-    assert run_page(DOCS / name, tmp_path, environment, {"python", "bash"}) > 0
-
-
-@pytest.mark.slow
-def test_readme_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert run_page(ROOT / "README.md", tmp_path, environment, {"python"}) > 0
+    assert run_page(DOCS / name, tmp_path, environment) > 0
 
 
 # --- links ----------------------------------------------------------------------------------
 
 
 def anchors(path: Path) -> set[str]:
-    """The anchors that GitHub gives a page's headings."""
+    """Return the anchors that GitHub gives a page's headings."""
     titles = re.findall(r"^#+ (.+)$", FENCE.sub("", path.read_text(encoding="utf-8")), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
@@ -179,9 +177,9 @@ def anchors(path: Path) -> set[str]:
 @pytest.mark.parametrize(
     "path", sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")]), ids=lambda path: path.name
 )
-def test_links_lead_somewhere(path: Path) -> None:
-    links = re.findall(r"\]\(([^)\s]+)\)", without_blocks(path.read_text(encoding="utf-8")))
-    for link in links:
+def test_links_have_targets(path: Path) -> None:
+    prose = re.sub(r"`[^`\n]+`", "", FENCE.sub("", path.read_text(encoding="utf-8")))
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose):
         if re.match(r"[a-z]+:", link):
             continue
         file, _, anchor = link.partition("#")
@@ -193,7 +191,7 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 
 def test_index_names_every_page() -> None:
-    named = set(re.findall(r"\]\(([\w-]+\.md)\)", (DOCS / "index.md").read_text(encoding="utf-8")))
+    named = set(re.findall(r"\]\(([\w-]+\.md)\)", read("index.md")))
     assert named == {path.name for path in DOCS.glob("*.md")} - {"index.md"}
 
 
@@ -232,8 +230,8 @@ TABLES = {"options": ("own-mdp.md", options_tables), "sizes": ("reproduction.md"
 
 
 def split_at_table(name: str) -> tuple[str, str, str]:
-    """A page before, in and after the table of this name."""
-    page = (DOCS / TABLES[name][0]).read_text(encoding="utf-8")
+    """Return a page before, in and after the table of this name."""
+    page = read(TABLES[name][0])
     begin, end = f"<!-- {name}: made by tests/test_docs.py -->\n", f"<!-- end of {name} -->"
     before, _, rest = page.partition(begin)
     table, _, after = rest.partition(end)
@@ -242,13 +240,14 @@ def split_at_table(name: str) -> tuple[str, str, str]:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_tables_are_those_of_the_code(name: str) -> None:
-    stored = split_at_table(name)[1]
-    assert stored.strip() == TABLES[name][1]().strip(), "run: python tests/test_docs.py"
+def test_tables_equal_those_made_from_the_code(name: str) -> None:
+    assert split_at_table(name)[1].strip() == TABLES[name][1]().strip(), (
+        "run: python tests/test_docs.py"
+    )
 
 
 def claim_ids() -> set[str]:
-    """The ids of all claims in the experiments' code; of an id with a variable part, its start."""
+    """Return the ids of all claims in the experiments' code, without their variable parts."""
     ids = set()
     for path in (ROOT / "src" / "narl" / "experiments").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -262,60 +261,59 @@ def claim_ids() -> set[str]:
 def test_every_claim_is_explained() -> None:
     ids = claim_ids()
     assert len(ids) >= 12
-    page = (DOCS / "reproduction.md").read_text(encoding="utf-8")
+    page = read("reproduction.md")
     assert {id_ for id_ in ids if f"`{id_}" not in page} == set()
 
 
-def committed() -> dict[str, tuple[dict[str, Any], set[float]]]:
-    """Every claim of the committed outcomes, and all numbers of its experiment."""
-    found = {}
+def committed_claims() -> dict[str, tuple[dict[str, Any], set[float]]]:
+    """Return every claim of the committed outcomes by id, with all numbers of its experiment."""
+    claims = {}
     for path in (ROOT / "results").glob("*-paper.json"):
         outcome = json.loads(path.read_text(encoding="utf-8"))
         words = [claim["numbers"] for claim in outcome["claims"]]
         words += [str(cell) for table in outcome["tables"] for row in table["rows"] for cell in row]
         numbers = {float(text) for text in re.findall(NUMBER, " ".join(words).replace("N=", "N= "))}
-        found |= {claim["id"]: (claim, numbers) for claim in outcome["claims"]}
-    return found
+        claims |= {claim["id"]: (claim, numbers) for claim in outcome["claims"]}
+    return claims
 
 
 def stale(figures: str, numbers: set[float]) -> list[str]:
-    """The numbers in a text that are no rounded numbers of the outcome."""
+    """Return the numbers in a text that are no rounded numbers of the outcome."""
 
-    def is_there(shown: str) -> bool:
+    def is_measured(shown: str) -> bool:
         half = 0.5 * 10.0 ** -len(shown.partition(".")[2]) * (1 + 1e-9)
         return any(abs(float(shown) - number) <= half for number in numbers)
 
-    return [shown for shown in re.findall(NUMBER, figures) if not is_there(shown)]
+    return [shown for shown in re.findall(NUMBER, figures) if not is_measured(shown)]
 
 
-def test_numbers_that_do_not_come_out_are_found() -> None:
+def test_stale_numbers_are_noticed() -> None:
     assert stale("16.5 and 42 against 1532 in 1000", {16.52047, 42.45495, 1531.822, 1000.0}) == []
     assert stale("16.4 against 1545", {16.52047, 1531.822}) == ["16.4", "1545"]
 
 
-def test_what_came_out_is_what_the_committed_outcomes_say() -> None:
-    page = (DOCS / "reproduction.md").read_text(encoding="utf-8")
-    section = page.partition("## What came out")[2].partition("\n## ")[0]
+def test_reproduced_numbers_are_those_of_the_committed_outcomes() -> None:
+    section = read("reproduction.md").partition("## What came out")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `(\S+)` \| (\w+) \| (.*) \|$", section, re.MULTILINE)
-    claims = committed()
-    said: dict[str, str] = {}
+    claims = committed_claims()
+    verdicts: dict[str, str] = {}
     for id_, verdict, figures in rows:
         if not id_.endswith("…"):
-            said[id_] = verdict
+            verdicts[id_] = verdict
             # The budget of 1000 episodes is not measured.
             assert stale(figures, claims[id_][1] | {1000.0}) == [], id_
             continue
         count, _, names = figures.partition(" rows: ")
         listed = [id_.removesuffix("…") + name for name in names.split(", ")]
         assert len(listed) == int(count)
-        said |= dict.fromkeys(listed, verdict)
-    assert said == {id_: claim["verdict"] for id_, (claim, _) in claims.items()}
+        verdicts |= dict.fromkeys(listed, verdict)
+    assert verdicts == {id_: claim["verdict"] for id_, (claim, _) in claims.items()}
 
 
 def test_every_metric_is_explained() -> None:
     from narl.tabular import AGENTS, Trace
 
-    page = (DOCS / "metrics.md").read_text(encoding="utf-8")
+    page = read("metrics.md")
     derived = {name for name, value in vars(Trace).items() if isinstance(value, property)}
     known = {field.name for field in dataclasses.fields(Trace)} | derived | set(AGENTS)
     assert {name for name in known - {"seeds"} if f"`{name}`" not in page} == set()

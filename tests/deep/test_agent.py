@@ -197,23 +197,23 @@ def test_calls_add_up_and_buffers_grow_rarely(learned):
     agent = sac(seed=8).learn(10)
     assert (agent.num_steps, agent.history[-1]["updates"]) == (10, [0])
     assert actions(agent) == actions(sac(seed=8))
-    trainer = agent._trainer
+    trainer = agent._learner.trainer
     agent.learn(10).learn(total_timesteps=40)
-    assert agent._trainer is trainer
+    assert agent._learner.trainer is trainer
     assert [row["step"] for row in agent.history] == [10, 20, 40, 60]
     assert actions(agent) == actions(learned, seed=8)
     assert agent.history[-1]["critic_loss"][0] == learned.history[-1]["critic_loss"][1]
     data = trainer.to_host().real
     assert data.rows.shape[1] == 64
     agent.learn(40)  # room for twice the steps, a power of two
-    trainer = agent._trainer
+    trainer = agent._learner.trainer
     rows, size = trainer.to_host().real.rows, trainer.to_host().real.size
     assert (rows.shape[1], size.tolist(), agent.num_steps) == (256, [100], 100)
     np.testing.assert_array_equal(rows[:, :60], data.rows[:, :60])
     assert np.abs(rows[:, 60:100]).sum(axis=-1).min() > 0
     num_traces = trainer.replicas.num_traces
     agent.learn(10)
-    assert (agent._trainer, trainer.replicas.num_traces) == (trainer, num_traces)
+    assert (agent._learner.trainer, trainer.replicas.num_traces) == (trainer, num_traces)
 
 
 def test_with_a_model_the_ends_of_calls_do_not_matter(tmp_path, learned_with_model):
@@ -258,8 +258,8 @@ def test_wrong_number_of_steps_is_refused(arguments, line):
 def test_compiled_programs_are_kept_unless_the_user_keeps_them_elsewhere(monkeypatch):
     """The cache of these tests stands for the user's own."""
     calls, name = [], "jax_compilation_cache_dir"
-    monkeypatch.setattr("narl.deep.agent.enable_cache", lambda: calls.append(True))
-    monkeypatch.setattr("narl.deep.agent.Trainer", lambda *arguments: 1 / 0)
+    monkeypatch.setattr("narl.deep.learner.enable_cache", lambda: calls.append(True))
+    monkeypatch.setattr("narl.deep.learner.Trainer", lambda *arguments: 1 / 0)
     folder = getattr(jax.config, name)
     for cache_folder, expected in ((folder, []), (None, [True])):
         jax.config.update(name, cache_folder)
@@ -329,11 +329,11 @@ def test_stopped_agent_is_where_learning_was_and_goes_on(learned, tmp_path, call
     finally:
         signal.signal(signal.SIGINT, before)
     assert (agent.num_steps, [row["step"] for row in agent.history]) == (20, [20])
-    trainer = agent._trainer
+    trainer = agent._learner.trainer
     again = narl.load(agent.save(tmp_path / "saved", data=True))
     assert actions(again) == actions(agent)
     agent.learn(40)
-    assert agent._trainer is trainer  # nothing is compiled again
+    assert agent._learner.trainer is trainer  # nothing is compiled again
     assert actions(agent) == actions(learned, seed=8)
     if callback is fail:
         assert actions(again.learn(40)) == actions(agent)
@@ -369,8 +369,8 @@ def test_instance_is_trained_in_stays_open_and_is_evaluated_in_a_copy():
     env = TimeLimit(Watched(), 30)
     agent = sac(env).learn(60)
     assert agent.config.env == "Watched"
-    assert agent._trainer.envs[0].env is env
-    copy = agent._trainer._evaluator._envs[0].env
+    assert agent._learner.trainer.envs[0].env is env
+    copy = agent._learner.trainer._evaluator._envs[0].env
     assert copy.unwrapped is not env.unwrapped
     from_function = sac(lambda: TimeLimit(toy_worlds.Toy(), 30)).learn(60)
     assert actions(agent) == actions(from_function)

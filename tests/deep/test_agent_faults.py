@@ -6,8 +6,8 @@ from quick_trainings import quick_options
 
 import narl
 import toy_worlds
-from narl.deep import agent as agent_module
 from narl.deep.callbacks import as_callback
+from narl.deep.trainer import Trainer
 from narl.errors import InputError
 from short_trainings import ENV
 
@@ -16,7 +16,7 @@ slow = pytest.mark.slow
 
 
 def make(algo="sac", env=ENV):
-    return narl.Agent(env, **quick_options(algo, algo=algo))
+    return narl.Agent(env, algo=algo, **quick_options(algo))
 
 
 def saved_arrays(agent, path):
@@ -126,7 +126,7 @@ def test_networks_that_are_not_finite_are_not_kept(cache, monkeypatch, tmp_path)
     def broken(trainer):
         raise narl.Fault(f"step {trainer.counters.step}: sac.critic.0.w is nan")
 
-    monkeypatch.setattr(agent_module.Trainer, "check_policies", broken)
+    monkeypatch.setattr(Trainer, "check_policies", broken)
     with pytest.raises(narl.Fault, match=r"step 40: sac\.critic\.0\.w is nan"):
         agent.learn(40)
     assert saved_arrays(agent, tmp_path / "saved") == expected

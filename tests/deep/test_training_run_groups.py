@@ -12,7 +12,7 @@ from narl.deep.replicas import BatchedReplicas
 from narl.deep.trainer import Trainer
 from narl.deep.training_run import run_training
 from narl.errors import InputError
-from narl.storage import STAGED, list_unfinished_runs
+from narl.storage import STAGED, list_unfinished_runs, save_run
 from short_trainings import flip_bit, metrics_rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cache")]
@@ -149,7 +149,7 @@ def test_run_that_was_staged_after_the_last_checkpoint_is_trained_again(race, tm
     configs, alone, first = race
     train_until(10, configs, tmp_path)
     (left,) = list_unfinished_runs(tmp_path)
-    shutil.copytree(alone[first].path, left.path / STAGED / alone[first].id)
+    save_run(left.path / STAGED, configs[first].record(), {"steps": 1}, {})
     assert_trained(configs, tmp_path, alone, [False] * 3)
 
 

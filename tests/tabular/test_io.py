@@ -52,15 +52,6 @@ def test_slippery_frozen_lake_by_hand():
     assert mdp.p0[0] == 1
 
 
-def test_cliff_walking_takes_thirteen_steps():
-    mdp = from_gymnasium("CliffWalking-v1", 40)
-    assert mdp.num_states == 49
-    assert solve(mdp).value == pytest.approx(-13)
-    assert mdp.p0[36] == 1
-    assert mdp.r[36, 1] == -100  # a step to the right is off the cliff, and back to the start
-    assert mdp.p[36, 1, 36] == 1
-
-
 def test_taxi_has_its_known_optimum():
     mdp = from_gymnasium("Taxi-v4")
     assert (mdp.num_states, mdp.num_actions, mdp.horizon) == (501, 6, 200)

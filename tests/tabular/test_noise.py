@@ -298,22 +298,6 @@ def test_as_products_accepts_tables_and_none():
 # --- projection -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("x", "nearest"),
-    [
-        ([0.2, 0.3, 0.5], [0.2, 0.3, 0.5]),
-        ([2.0, 0.0, 0.0], [1.0, 0.0, 0.0]),
-        ([0.0, 0.0, 0.0], [1 / 3, 1 / 3, 1 / 3]),
-        ([-5.0, -5.0, -5.0], [1 / 3, 1 / 3, 1 / 3]),
-        ([1.0, 1.0, 0.0], [0.5, 0.5, 0.0]),
-        ([0.9, 0.5, -3.0], [0.7, 0.3, 0.0]),
-        ([7.0], [1.0]),
-    ],
-)
-def test_projection_by_hand(x, nearest):
-    np.testing.assert_allclose(quick(project_to_simplex)(f32(x)), nearest, atol=1e-6)
-
-
 @pytest.mark.parametrize("scale", [0.01, 100.0])
 @pytest.mark.parametrize("size", [2, 784])
 def test_projection_subtracts_and_cuts(size, scale):

@@ -17,29 +17,28 @@ from narl.tabular.posterior import gamma, log_gamma, sample_dynamics, sample_rew
 
 # Keys are fixed: a KS test that passes once passes always.
 MIN_PVALUE = 1e-3
-SHAPES = [0.3, 0.9, 1.0, 1.5, 2.0, 7.0, 300.0, 1e5]
+SHAPES = np.concatenate([np.geomspace(1e-3, 0.9, 8), [1.0], 1 + np.geomspace(1e-3, 1e5, 12)])
 
 
 @pytest.fixture(scope="module")
-def table():
-    """20 000 draws of each shape in one call."""
+def log_draws():
+    """20 000 draws of log Gamma for every shape, in one call."""
     shapes = jnp.broadcast_to(f32(SHAPES), (20000, len(SHAPES)))
-    return np.asarray(quick(lambda key: jnp.exp(log_gamma(key, shapes)))(jax.random.key(0)))
+    draw = quick(lambda key: log_gamma(key, shapes))
+    draws = [np.asarray(draw(jax.random.key(seed)), dtype=float) for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(draws[0], draws[1])
+    assert (draws[0] != draws[2]).mean() > 0.99
+    return draws[0]
 
 
-def assert_gamma(draws, shape):
-    assert np.isfinite(draws).all()
-    assert (draws > 0).all()
-    assert kstest(draws, scipy_stats.gamma(shape).cdf).pvalue > MIN_PVALUE
-    assert draws.mean() == pytest.approx(shape, abs=5 * np.sqrt(shape / len(draws)))
-    # The variance of a Gamma's sample variance: fourth central moment 3k² + 6k.
-    error = 5 * np.sqrt((2 * shape**2 + 6 * shape) / len(draws))
-    assert draws.var(dtype=float) == pytest.approx(shape, abs=error)
-
-
-@pytest.mark.parametrize(("column", "shape"), list(enumerate(SHAPES)))
-def test_log_gamma_has_its_distribution(table, column, shape):
-    assert_gamma(table[:, column], shape)
+def test_log_gamma_has_its_distribution(log_draws):
+    assert np.isfinite(log_draws).all()
+    for column, shape in zip(log_draws.T, np.float32(SHAPES).astype(float), strict=True):
+        # Draws of a small shape differ only in their logarithm: P(X ≤ x) → x^a/Γ(a+1) as x → 0.
+        tiny = column < -80
+        cdf = np.exp(shape * np.minimum(column, -80) - gammaln(shape + 1))
+        cdf = np.where(tiny, cdf, scipy_stats.gamma(shape).cdf(np.exp(np.maximum(column, -80))))
+        assert kstest(cdf, "uniform").pvalue > MIN_PVALUE / len(SHAPES)  # many tests at once
 
 
 @pytest.mark.slow
@@ -58,40 +57,14 @@ def test_gamma_of_shape_one_has_no_outlier_from_a_zero_draw(monkeypatch):
     assert ((draws > 23 * np.log(2)) & (draws < 25 * np.log(2))).all()
 
 
-def test_gamma_elements_are_independent(table):
-    ranks = scipy_stats.rankdata(table, axis=0)
-    between = np.corrcoef(ranks.T) - np.eye(table.shape[1])
-    assert np.abs(between).max() < 5 / np.sqrt(len(table))
+def test_gamma_elements_are_independent(log_draws):
+    ranks = scipy_stats.rankdata(log_draws, axis=0)
+    between = np.corrcoef(ranks.T) - np.eye(len(SHAPES))
+    assert np.abs(between).max() < 5 / np.sqrt(len(ranks))
     for ahead in (1, 2, 100):
         for column in ranks.T:
             serial = np.corrcoef(column[:-ahead], column[ahead:])[0, 1]
-            assert abs(serial) < 5 / np.sqrt(len(table))
-
-
-@pytest.mark.slow
-def test_gamma_has_any_array_shape_and_depends_on_its_key():
-    shapes = jnp.full((2, 3, 4), 1.2)
-    draw_gamma = quick(gamma)
-    one, two = (draw_gamma(jax.random.key(seed), shapes) for seed in (0, 1))
-    assert one.shape == (2, 3, 4)
-    assert len(np.unique(one)) == 24
-    assert not np.intersect1d(one, two).size
-    np.testing.assert_array_equal(one, draw_gamma(jax.random.key(0), shapes))
-
-
-@pytest.mark.slow
-def test_gamma_over_a_fine_grid_of_shapes():
-    shapes = f32(np.concatenate([np.geomspace(1e-3, 1, 16), 1 + np.geomspace(1e-3, 1e4, 24)]))
-    many = jnp.broadcast_to(shapes, (30000, len(shapes)))
-    logs = np.asarray(quick(log_gamma)(jax.random.key(3), many), dtype=float)
-    assert np.isfinite(logs).all()
-    for column, shape in zip(logs.T, np.asarray(shapes, dtype=float), strict=True):
-        # Far below 1 the draws of a small shape are all in their logarithm:
-        # P(X ≤ x) → x^a/Γ(a+1) as x → 0.
-        tiny = column < -80
-        cdf = np.exp(shape * np.minimum(column, -80) - gammaln(shape + 1))
-        cdf = np.where(tiny, cdf, scipy_stats.gamma(shape).cdf(np.exp(np.maximum(column, -80))))
-        assert kstest(cdf, "uniform").pvalue > MIN_PVALUE / 3
+            assert abs(serial) < 5 / np.sqrt(len(ranks))
 
 
 @functools.partial(quick, static_argnames=("alpha0", "members"))

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from narl.console import PIPE_WIDTH, make_table, mean_return, stdout
+from narl.deep.config import EPOCH_COLUMNS
 from narl.options import as_text
 from narl.storage import Run, UnfinishedRun
-
-EPOCH_COLUMNS = ("epoch", "step", "eval_return")
-"""Columns that every intact row of a training's metrics log has."""
 
 
 def summarise_run(run: Run | UnfinishedRun) -> dict[str, Any]:

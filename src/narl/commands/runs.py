@@ -101,8 +101,9 @@ def list_runs(arguments: Sequence[str]) -> int:
 def show_run(arguments: Sequence[str]) -> int:
     """Run `narl runs show` and return its exit status."""
     args = parse(ShowRun, "narl runs show", arguments, "narl runs show tabular-narl-ucrl")
-    from narl.commands.run_list import EPOCH_COLUMNS, summarise_run
+    from narl.commands.run_list import summarise_run
     from narl.console import print_json
+    from narl.deep.config import EPOCH_COLUMNS
     from narl.storage import UnfinishedRun, locate_run
 
     run = locate_run(runs_folder(args.runs), args.run)

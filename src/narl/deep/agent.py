@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,17 +14,14 @@ import jax
 import numpy as np
 
 from narl import storage
-from narl.compilation import enable_cache
 from narl.console import TrainingBar
 from narl.deep.bonus import BonusFn
-from narl.deep.buffer_room import with_buffer_room, with_longer_buffer
 from narl.deep.callbacks import Callback, as_callback
 from narl.deep.checked_config import make_config
-from narl.deep.checkpoint import State, capture, restore
 from narl.deep.config import Config, users_of
 from narl.deep.environment import HostEnv
 from narl.deep.evaluation import Evaluation, evaluate, evaluation_seed
-from narl.deep.finite import Fault
+from narl.deep.learner import Learner
 from narl.deep.make_environment import MakeEnv, UserEnvironment
 from narl.deep.metrics import curves
 from narl.deep.policy import (
@@ -35,16 +33,13 @@ from narl.deep.policy import (
     policy_from,
 )
 from narl.deep.presets import shortens_observations
-from narl.deep.run_artifacts import networks
 from narl.deep.saved_agent import read_saved_agent
 from narl.deep.selection import SelectFn
-from narl.deep.session import train_epochs
 from narl.deep.termination import batched_termination, check_termination
-from narl.deep.trainer import Trainer
 from narl.deep.training_environment import open_training_env
 from narl.deep.user_parts import UserParts, check_functions
 from narl.deep.video import record_episode
-from narl.errors import InputError, first_line
+from narl.errors import InputError
 from narl.interrupts import hold_interrupts
 from narl.options import check_users
 from narl.storage.checkpoints import save_checkpoint
@@ -88,41 +83,34 @@ class Agent:
             options["termination"] = termination if isinstance(termination, str) else "auto"
         name = env if isinstance(env, str) else user_env.name  # type: ignore[union-attr]
         config = make_config(name, self.algo, **options)
-        parts = UserParts(user_env, None, select, bonus)
         interface, _ = _look_at(config, user_env)
-        check_functions(config, parts, interface.spaces.obs_dim, interface.spaces.action_dim)
-        self._set_up(config, interface, parts)
-        self._choose_termination(termination if callable(termination) else None)
+        function = termination if callable(termination) else None
+        self._set_up(config, interface, UserParts(user_env, None, select, bonus), function)
 
-    def _set_up(self, config: Config, interface: Interface, parts: UserParts) -> None:
+    def _set_up(
+        self,
+        config: Config,
+        interface: Interface,
+        parts: UserParts,
+        termination: Callable[..., Any] | None,
+    ) -> None:
+        """Set the attributes; without a user's termination, a user's environment may have one."""
         self.config = config
         self.history: list[dict[str, Any]] = []
         """The metrics of every epoch so far (see docs/metrics.md)."""
+        spaces, user_env = interface.spaces, parts.env
+        check_functions(config, parts, spaces.obs_dim, spaces.action_dim)
+        self._own_termination = termination is not None
+        if termination is None and config.termination != "learned":
+            termination = user_env.termination if isinstance(user_env, UserEnvironment) else None
+        if termination is not None:
+            function = batched_termination(termination, spaces.obs_dim, spaces.action_dim)
+            parts = parts._replace(termination=function)
         self._interface, self._parts = interface, parts
-        self._own_termination = False
-        self._trainer: Trainer | None = None
-        self._state: State | None = None
-        """The state from which learning goes on, while there is no trainer."""
-        self._networks: dict[str, np.ndarray] = {}
-        """The networks as they were kept last; empty before anything was learned."""
-        self._kept_step = 0
-        """The step at which the networks were kept."""
-        self._cannot_learn = ""
-        """Why learning cannot go on, if it cannot."""
+        self._learner = Learner(config, spaces, parts)
         self._no_env = ""
         """Why no environment can be opened, if none can."""
-        self._policy: Policy | None = None
         self._generator = np.random.default_rng(config.seeds)
-
-    def _choose_termination(self, function: Callable[..., Any] | None) -> None:
-        """Take the user's termination, or that of an unchanged environment that the user made."""
-        self._own_termination = function is not None
-        user_env = self._parts.env
-        if function is None and self.config.termination != "learned":
-            function = user_env.termination if isinstance(user_env, UserEnvironment) else None
-        if function is not None:
-            dims = self._interface.spaces.obs_dim, self._interface.spaces.action_dim
-            self._parts = self._parts._replace(termination=batched_termination(function, *dims))
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -132,7 +120,7 @@ class Agent:
     @property
     def num_steps(self) -> int:
         """Environment steps of each seed so far."""
-        return self._kept_step if self._trainer is None else self._trainer.counters.step
+        return self._learner.num_steps
 
     # --- learning ---------------------------------------------------------------------------
 
@@ -156,114 +144,29 @@ class Agent:
         """
         more = check_steps(total_steps, total_timesteps, self.config.steps)
         continues = as_callback(callback)
-        if problem := self._cannot_learn or self._no_env:
+        if problem := self._learner.problem or self._no_env:
             raise InputError(problem)
-        trainer, last_step = self._prepare(self.num_steps + more), self.num_steps + more
-        label, first_step = f"{self.algo} {self.config.env}", self.num_steps
+        learner, last_step = self._learner, self.num_steps + more
+        label = f"{self.algo} {self.config.env}"
+        learner.prepare(last_step)
         with (
-            TrainingBar(label, last_step, first_step, shown=progress) as bar,
+            TrainingBar(label, last_step, self.num_steps, shown=progress) as bar,
             hold_interrupts() as interrupted,
         ):
-            with self._gives_up_on_error():
-                trainer.extend(last_step)
-            epochs = train_epochs(
-                trainer,
-                # A callback may close the agent.
-                is_done=lambda: trainer.is_over or self._trainer is not trainer,
-                should_stop=interrupted,
-                on_step=bar.advance,
-            )
-            while metrics := self._next_epoch(epochs):
+            for metrics in learner.train(last_step, interrupted, bar.advance):
+                self.history.append(to_json_values("metrics", metrics, non_finite="null"))
                 bar.end_epoch(metrics)
                 if not continues(metrics):
                     break
             was_interrupted = interrupted()
-        self._keep_networks()
+        learner.keep_networks()
         if was_interrupted:
             raise KeyboardInterrupt
         return self
 
-    def _next_epoch(self, epochs: Iterator[dict[str, Any]]) -> dict[str, Any] | None:
-        """Train for one epoch; keep its metrics and networks."""
-        with self._gives_up_on_error():
-            metrics = next(epochs, None)
-        if metrics is not None:
-            self._keep_networks(checked=True)
-            self.history.append(to_json_values("metrics", metrics, non_finite="null"))
-        return metrics
-
-    def _prepare(self, last_step: int) -> Trainer:
-        """Return a trainer with room for these steps, at the step where learning is.
-
-        Its buffers hold more, so that learning mostly goes on with the compiled programs and the
-        data that are on the device.
-        """
-        if self._trainer is not None and last_step > self._trainer.config.steps:
-            self._keep_networks()
-            self._state = capture(self._trainer)
-            self._close_trainer()
-        if self._trainer is None:
-            self._trainer = self._open_trainer(last_step)
-            self._state = None
-        return self._trainer
-
-    def _open_trainer(self, last_step: int) -> Trainer:
-        spaces = self._interface.spaces
-        config = with_buffer_room(self.config, last_step, self._state, spaces)
-        if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
-            enable_cache()
-        trainer = Trainer([config], self._parts)
-        if self._state is not None:
-            arrays, notes = self._state
-            try:
-                restore(trainer, with_longer_buffer(arrays, config), notes)
-            except BaseException:
-                trainer.close()
-                raise
-        return trainer
-
-    def _keep_networks(self, *, checked: bool = False) -> None:
-        """Keep the networks and the policy of this moment, if they are finite."""
-        if self._trainer is None:
-            return
-        with self._gives_up_on_error():
-            if not checked:
-                self._trainer.check_policies()
-            self._networks = networks(self._trainer)
-            self._kept_step = self._trainer.counters.step
-            self._policy = policy_from(self._networks, self.seeds, self._interface)
-
-    @contextlib.contextmanager
-    def _gives_up_on_error(self) -> Iterator[None]:
-        """Give the training up where a step fails: some of its numbers are new and some are not.
-
-        The networks that were kept last stay.
-        """
-        try:
-            yield
-        except BaseException as error:
-            cause = first_line(str(error)) or type(error).__name__
-            self._cannot_learn = (
-                f"learn: an earlier step failed ({cause}); the agent is as it was at step "
-                f"{self._kept_step} and cannot go on; make a new one, or load one that was saved "
-                "with data=True"
-            )
-            self._close_trainer()
-            raise
-
-    def _close_trainer(self) -> None:
-        trainer, self._trainer = self._trainer, None
-        if trainer is not None:
-            trainer.close()
-
     def close(self) -> None:
         """Release environments and data; the policy stays, and learning is over."""
-        with contextlib.suppress(Fault):
-            self._keep_networks()
-        self._close_trainer()
-        self._state = None
-        closed = "learn: the agent was closed; make a new one"
-        self._cannot_learn = self._cannot_learn or closed
+        self._learner.close()
 
     # --- acting -----------------------------------------------------------------------------
 
@@ -288,10 +191,13 @@ class Agent:
     @property
     def policy(self) -> Policy:
         """The policy as learning left it."""
-        if self._policy is None:
-            actors = initial_actors(self.config, self._interface)
-            self._policy = Policy(self.seeds, actors, self._interface)
-        return self._policy
+        if self._learner.networks:
+            return policy_from(self._learner.networks, self.seeds, self._interface)
+        return self._initial_policy
+
+    @functools.cached_property
+    def _initial_policy(self) -> Policy:
+        return Policy(self.seeds, initial_actors(self.config, self._interface), self._interface)
 
     def evaluate(self, num_episodes: int = 10, seed: int | None = None) -> Evaluation:
         """Play deterministic episodes in an environment of their own, the same at every call."""
@@ -341,9 +247,9 @@ class Agent:
         """
         state = None
         if data:
-            state = self._state if self._trainer is None else capture(self._trainer)
+            state = self._learner.capture()
             if state is None:
-                reason = self._cannot_learn.removeprefix("learn: ") or "it comes with learning"
+                reason = self._learner.problem.removeprefix("learn: ") or "it comes with learning"
                 raise InputError(f"data: there is none; {reason}")
         own = {
             "own_env": self._parts.env is not None,
@@ -360,7 +266,7 @@ class Agent:
                 "final_return": last.get("eval_return"),
                 "solved_step": last.get("solved_step"),
             },
-            self._networks | self.policy.arrays() | curves(self.history),
+            self._learner.networks | self.policy.arrays() | curves(self.history),
             device=jax.devices()[0].device_kind,
             extras={PROGRESS: rows_to_bytes(self.history)},
         )
@@ -435,12 +341,12 @@ def load(
     if env is not None:
         check_interface(interface, *_look_at(config, user_env))
     parts = UserParts(user_env, None, select, bonus)
-    check_functions(config, parts, interface.spaces.obs_dim, interface.spaces.action_dim)
     agent = object.__new__(AGENTS.get(config.algo, Agent))
     agent.algo = config.algo
-    agent._set_up(config, interface, parts)
-    agent._policy, agent.history, agent._state = saved.policy, saved.history, saved.state
-    agent._networks, agent._kept_step = saved.networks, saved.num_steps
+    agent._set_up(config, interface, parts, termination)
+    agent.history, learner = saved.history, agent._learner
+    learner.networks, learner.kept_step = saved.networks, saved.num_steps
+    learner.state = saved.state
     given = {"env": env, "termination": termination, "select": select, "bonus": bonus}
     missing = {
         name: f"{name}: it was the user's own; give it to narl.load again, {name}=…"
@@ -449,10 +355,9 @@ def load(
     }
     agent._no_env = missing.pop("env", "")
     if saved.state is None:
-        agent._cannot_learn = f"learn: {saved.no_state}, or make a new agent"
+        learner.problem = f"learn: {saved.no_state}, or make a new agent"
     elif missing:
-        agent._cannot_learn = next(iter(missing.values()))
-    agent._choose_termination(termination)
+        learner.problem = next(iter(missing.values()))
     return agent
 
 

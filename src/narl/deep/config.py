@@ -16,6 +16,8 @@ from narl.options import count, number, option, options_of, seeds_option
 
 NARL, MBPO = ("narl",), ("mbpo",)
 MAX_STEPS = 1_000_000_000
+EPOCH_COLUMNS = ("epoch", "step", "eval_return")
+"""Columns that every row of a training's metrics log has."""
 _TRAINING, _POLICY, _MODEL = "training", "policy (SAC)", "model"
 _ROLLOUTS, _OPTIMISM, _EPISODES = "imagined rollouts", "optimism", "episodes and evaluation"
 

@@ -12,7 +12,7 @@ import numpy as np
 from narl import storage
 from narl.deep.checked_config import config_from_record
 from narl.deep.checkpoint import STATE, State, with_prefix
-from narl.deep.config import Config
+from narl.deep.config import EPOCH_COLUMNS, Config
 from narl.deep.policy import Policy, interface_from, interface_of, policy_from
 from narl.deep.presets import shortens_observations
 from narl.deep.run_artifacts import only_networks
@@ -85,7 +85,7 @@ def _read_unfinished(folder: Path) -> SavedAgent:
     with contextlib.closing(open_training_env(config, config.seeds[0])) as env:
         interface = interface_of(env, shortens_observations(config.env))
     networks = only_networks(with_prefix(checkpoint.arrays, STATE))
-    rows = unfinished.rows(("step", "eval_return"))
+    rows = unfinished.rows(EPOCH_COLUMNS)
     rows = [row for row in rows if row["step"] <= checkpoint.step]
     return SavedAgent(
         record=unfinished.config,

@@ -98,8 +98,9 @@ def _encode(first: np.ndarray, others: Iterable[np.ndarray], path: Path, fps: fl
             except BaseException:
                 ffmpeg.kill()
                 raise
-            with contextlib.suppress(BrokenPipeError):
-                ffmpeg.stdin.close()
+            finally:
+                with contextlib.suppress(BrokenPipeError):
+                    ffmpeg.stdin.close()
         if ffmpeg.returncode != 0:
             messages.seek(0)
             lines = messages.read().decode(errors="replace").strip().splitlines()

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from narl.deep.config import EPOCH_COLUMNS, Config
 from narl.errors import InputError
 from narl.options import as_text
 from narl.report.training_curves import Rows
 from narl.storage import PART, PROGRESS, Run, UnfinishedRun, rows_from_bytes
-
-if TYPE_CHECKING:
-    from narl.deep.config import Config
-
-COLUMNS = ("epoch", "step", "eval_return")
-"""Columns that every intact row of a training's metrics log has."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +54,7 @@ def summarise_training(run: Run | UnfinishedRun) -> TrainingSummary:
         )
     config = config_from_record(run.config)
     if isinstance(run, UnfinishedRun):
-        rows = run.rows(COLUMNS)
+        rows = run.rows(EPOCH_COLUMNS)
     else:
         rows = rows_from_bytes(run.extra(PROGRESS))
     if not rows:

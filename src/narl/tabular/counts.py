@@ -30,7 +30,7 @@ def empty_stats(problem: Problem, *lead: int) -> Stats:
     return Stats(jnp.zeros(shape), jnp.zeros(shape), jnp.zeros((*shape, problem.num_slots)))
 
 
-def pairs(problem: Problem, episode: Episode) -> Float[Array, "H SA"]:
+def one_hot_pairs(problem: Problem, episode: Episode) -> Float[Array, "H SA"]:
     """Return one-hot rows of the pairs (s_h, a_h), which turn sums over h into matrix products.
 
     XLA's scatter makes one update after the other on the CPU; a product makes all at once.
@@ -48,7 +48,7 @@ def record_episode(
     """
     if weights is None:
         weights = jnp.ones(problem.horizon)
-    rows = pairs(problem, episode)
+    rows = one_hot_pairs(problem, episode)
     if problem.successors is None:
         slots = jax.nn.one_hot(episode.states[1:], problem.num_states)
     else:

@@ -14,7 +14,7 @@ from narl import theory
 from narl.optimism import optimistic
 from narl.paper import implements
 from narl.tabular.agent import Agent
-from narl.tabular.counts import Stats, empty_stats, estimate_model, pairs, record_episode
+from narl.tabular.counts import Stats, empty_stats, estimate_model, one_hot_pairs, record_episode
 from narl.tabular.mdp import Episode
 from narl.tabular.options import NarlUcbvi
 from narl.tabular.planning import Plan, navi, steps_to_go
@@ -87,7 +87,7 @@ def _observe_fakes(
     real = coins(key_real, shape)
     plus = count_heads(key_plus, options.fakes, shape).astype(jnp.float32)
     minus = count_heads(key_minus, options.fakes, shape).astype(jnp.float32)
-    rows = pairs(problem, episode)
+    rows = one_hot_pairs(problem, episode)
     count = ((real + plus + minus) @ rows).reshape(fake.selected.shape)
     total = ((real * episode.rewards + plus - minus) @ rows).reshape(fake.selected.shape)
     return FakeState(fake.selected + count, fake.total + total)

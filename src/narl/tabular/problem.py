@@ -16,7 +16,7 @@ from narl.tabular.transitions import Dynamics, reachable_states, take_slots
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """What an agent knows in advance: the sizes, the horizon, P_0 and the number of episodes."""
+    """The knowledge of an agent in advance: sizes, horizon, P_0 and the number of episodes."""
 
     p0: Float[Array, " S"]
     num_episodes: Float[Array, ""]

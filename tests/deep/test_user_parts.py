@@ -1,0 +1,119 @@
+"""Selections, bonuses and terminations of the user: checked, used, and given again to `load`."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from quick_trainings import quick_options
+
+import narl
+from narl.deep.algorithms import register_algorithm
+from narl.deep.selection import select_optimistic, take_members
+from narl.errors import InputError
+from short_trainings import ENV
+
+OBS = np.random.default_rng(0).normal(size=(7, 2))
+OPTIONS = quick_options("narl")
+
+
+def select_first(key, candidates, params):
+    """Take the steps of member 0, always."""
+    return take_members(candidates, jnp.zeros(candidates.obs.shape[0], jnp.int32))
+
+
+def hundred(candidates, params):
+    """Add 100 to every imagined reward."""
+    return jnp.full(candidates.obs.shape[0], 100.0)
+
+
+def ends_at_once(obs, action, next_obs):
+    """Let every imagined trajectory end after its first step."""
+    return True
+
+
+def stop(row):
+    """End learning after the second epoch: the rest needs no larger buffers."""
+    return row["step"] < 40
+
+
+def actions(agent):
+    """Return the bytes of an agent's actions for a batch."""
+    return agent.predict(OBS)[0].tobytes()
+
+
+@pytest.mark.slow
+def test_functions_of_the_user_are_used_and_given_again(cache, registry, tmp_path):
+    """A program holds all registered ways to select; all agents of this test share one."""
+    plain = narl.NARL(ENV, **OPTIONS).learn(60, stop)
+    register_algorithm("first", select_first, hundred, members=2)
+    # The built-in function is the algorithm's own, also beside others.
+    agent = narl.NARL(ENV, select=select_optimistic, **OPTIONS).learn(60, stop)
+    assert actions(agent) == actions(plain)
+    assert agent.history[-1]["selected"] == plain.history[-1]["selected"] != [[1.0, 0.0]]
+
+    own = narl.NARL(ENV, select=select_first, bonus=hundred, **OPTIONS).learn(60, stop)
+    row = own.history[-1]
+    assert row["selected"] == row["reward_selected"] == [[1.0, 0.0]]
+    assert row["value_distance"] == [[0.0, 0.0]]
+    assert row["model_return"][0] > 1000 > plain.history[-1]["model_return"][0]
+    assert actions(own) != actions(plain)
+    registered = narl.Agent(ENV, algo="first", **OPTIONS).learn(60, stop)
+    assert registered.history[-1]["model_return"] == row["model_return"]
+    assert actions(registered) == actions(own)
+
+    path = own.save(tmp_path / "own", data=True)
+    again = narl.load(registered.save(tmp_path / "registered", data=True))
+    assert (type(again), again.algo) == (narl.Agent, "first")
+    for parts, missing in (({}, "select"), ({"select": select_first}, "bonus")):
+        bare = narl.load(path, **parts)
+        assert actions(bare) == actions(own)
+        with pytest.raises(InputError, match=f"{missing}: it was the user's own; give it to narl"):
+            bare.learn(20)
+    complete = narl.load(path, select=select_first, bonus=hundred).learn(20)
+    assert complete.history[-1]["selected"] == [[1.0, 0.0]]
+    assert actions(again.learn(20)) == actions(complete)
+
+
+@pytest.mark.slow
+def test_termination_of_the_user_ends_imagined_trajectories(cache, tmp_path):
+    shapes = set()
+
+    def termination(obs, action, next_obs):
+        shapes.add((obs.shape, action.shape, next_obs.shape))
+        return ends_at_once(obs, action, next_obs)
+
+    options = OPTIONS | {"rollout_schedule": (0, 0, 2, 2)}
+    agent = narl.NARL(ENV, termination=termination, **options).learn(60)
+    assert shapes == {((2,), (1,), (2,))}
+    assert agent.history[-1]["imagined"] == [2 * 40.0]  # two fits, one step per trajectory
+    path = agent.save(tmp_path / "agent", data=True)
+    with pytest.raises(InputError, match="termination: it was the user's own; give it to narl"):
+        narl.load(path).learn(20)
+    assert narl.load(path, termination=ends_at_once)._learner.problem == ""
+    with pytest.raises(InputError, match="termination: str given; it must be a function"):
+        narl.load(path, termination="never")
+
+
+def too_few_rows(key, candidates, params):
+    return take_members(candidates, jnp.zeros(1, jnp.int32))
+
+
+@pytest.mark.parametrize(
+    ("make", "line"),
+    [
+        (lambda: narl.SAC(ENV, select=select_first), "select: .* no effect with algorithm sac"),
+        (lambda: narl.SAC(ENV, bonus=hundred), "bonus: .* no effect with algorithm sac"),
+        (lambda: narl.NARL(ENV, select="optimistic"), "select: str given; it must be a function"),
+        (
+            lambda: narl.NARL(ENV, select=hundred),
+            r"select: .* gives TypeError .* must give Selected",
+        ),
+        (lambda: narl.NARL(ENV, select=lambda *_: 0), r"select: .* gives int32\[\]; .* Selected"),
+        (lambda: narl.NARL(ENV, select=too_few_rows), r"select: .* Selected\(reward=float32\[1\]"),
+        (lambda: narl.MBPO(ENV, bonus=select_first), r"bonus: .* gives TypeError"),
+        (lambda: narl.MBPO(ENV, bonus=lambda *_: 0.0), r"bonus: .* must give float32\[3\]"),
+    ],
+)
+def test_function_that_cannot_be_used_is_refused_at_once(make, line):
+    with pytest.raises(InputError, match=line) as refused:
+        make()
+    assert "\n" not in str(refused.value)
