@@ -1,6 +1,7 @@
 """Run the fast tests that belong to the files given as arguments; for the pre-commit hook.
 
-`tests` mirrors `src/narl`: the tests of src/narl/deep/sac.py are tests/deep/test_sac.py.
+`tests` mirrors `src/narl`: the tests of src/narl/deep/sac.py are tests/deep/test_sac*.py, those of
+src/narl/theory.py are in tests/theory. A module without such tests has all those of its folder.
 """
 
 import subprocess
@@ -11,17 +12,18 @@ NO_TESTS = 5
 """The exit status of pytest when it has selected no test."""
 
 
-def tests_of(path: Path) -> list[Path]:
+def related_tests(path: Path) -> list[Path]:
     """Return the test files of a source file, or the test file itself."""
     if path.parts[0] == "tests":
         return [path] if path.name.startswith("test_") else []
     folder = Path("tests", *path.parts[2:-1])
-    return sorted(folder.glob(f"test_{path.stem}*.py"))
+    own = [*folder.glob(f"test_{path.stem}*.py"), *folder.glob(f"{path.stem}/test_*.py")]
+    return sorted(own or folder.glob("test_*.py"))
 
 
 def main(names: list[str]) -> int:
     """Run pytest on the tests of the named files; return its exit status."""
-    files = sorted({test for name in names for test in tests_of(Path(name)) if test.exists()})
+    files = sorted({test for name in names for test in related_tests(Path(name)) if test.exists()})
     if not files:
         return 0
     command = [sys.executable, "-m", "pytest", "-m", "not slow", *map(str, files)]

@@ -1,4 +1,4 @@
-"""The import rules: packages know only those below them, and docs use only public names."""
+"""The rules of the package: imports, writing of files, public names in docs, tests of modules."""
 
 import ast
 import importlib
@@ -10,6 +10,7 @@ import nbformat
 import pytest
 
 import narl
+from changed import related_tests
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "narl"
@@ -26,7 +27,7 @@ MAY_IMPORT = {
     "commands": PACKAGES,
 }
 """The packages that each package may import."""
-ENTRY_POINTS = {"__init__", "__main__", "cli", "registration"}
+ENTRY_POINTS = {"__init__", "__main__", "cli", "gymnasium_registration"}
 """Modules beside the packages that import packages; the others serve all packages."""
 
 
@@ -62,11 +63,100 @@ def test_storage_imports_errors_only() -> None:
         assert parts_imported_by(path) <= {"storage", "errors", "__version__"}, path
 
 
-def test_modules_that_serve_all_packages_import_none() -> None:
+def test_modules_that_serve_all_packages_import_storage_at_most() -> None:
     modules = [path for path in SOURCE.glob("*.py") if path.stem not in ENTRY_POINTS]
     assert len(modules) > 5
     for path in modules:
-        assert parts_imported_by(path).isdisjoint(PACKAGES), path
+        allowed = set() if path.stem == "errors" else {"storage"}  # storage imports errors
+        assert parts_imported_by(path) & PACKAGES <= allowed, path
+
+
+# --- files are written by storage only --------------------------------------------------------
+
+WRITING_CALLS = {
+    *("write_text", "write_bytes", "rmtree", "rename", "os.replace", "shutil.move"),
+    *("savez", "savez_compressed", "savetxt"),
+}
+"""Calls that write, move or delete files, beside `open` with a mode for writing."""
+WRITERS = {
+    "cli.py": {"open"},  # the null device, in place of closed streams
+}
+"""Modules outside `storage` that may write, and the calls; the comment says why."""
+
+
+def is_writing_mode(node: ast.expr) -> bool:
+    """Return whether an argument of `open` is a mode such as "w" or "ab"."""
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+        return False
+    return re.fullmatch(r"[rwxabt+]+", node.value) is not None and bool({*node.value} & {*"wxa+"})
+
+
+def writing_calls(tree: ast.AST) -> set[str]:
+    """Return the names of the calls that write, move or delete files."""
+    calls = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        full_name = ast.unparse(node.func)
+        name = full_name.rpartition(".")[2]
+        if {name, full_name} & WRITING_CALLS:
+            calls.add(name)
+        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+        if name in ("open", "fdopen") and any(map(is_writing_mode, arguments)):
+            calls.add(name)
+    return calls
+
+
+def test_files_are_written_by_storage_only() -> None:
+    writers = {}
+    for path in SOURCE.rglob("*.py"):
+        calls = writing_calls(ast.parse(path.read_text(encoding="utf-8")))
+        if calls and path.parent.name != "storage":
+            writers[str(path.relative_to(SOURCE))] = calls
+    assert writers == WRITERS
+
+
+@pytest.mark.parametrize(
+    ("code", "calls"),
+    [
+        ("path.write_text('x'); folder.file.write_bytes(b'')", {"write_text", "write_bytes"}),
+        ("open(p, 'w'); os.fdopen(d, mode='r+')", {"open", "fdopen"}),
+        ("path.open(mode='xb')", {"open"}),
+        ("path.open('ab')", {"open"}),
+        ("shutil.rmtree(p)", {"rmtree"}),
+        ("np.savez(p); numpy.savez_compressed(p)", {"savez", "savez_compressed"}),
+        ("os.replace(a, b); path.rename(b)", {"replace", "rename"}),
+        ("open(p); path.open('rb'); path.read_text(); 'a'.replace('w', 'x')", set()),
+    ],
+)
+def test_writing_calls_are_recognised(code: str, calls: set[str]) -> None:
+    assert writing_calls(ast.parse(code)) == calls
+
+
+# --- every module has tests -------------------------------------------------------------------
+
+
+def test_every_module_has_tests_for_the_commit_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    modules = [path.relative_to(ROOT) for path in SOURCE.rglob("*.py")]
+    assert [path for path in modules if not related_tests(path)] == []
+
+
+def test_commit_hook_prefers_the_tests_of_the_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = ["deep/test_sac.py", "deep/test_sac_faults.py", "deep/test_agent.py", "test_cli.py"]
+    tests = [Path("tests", name) for name in [*names, "theory/test_formulas.py"]]
+    for path in (*tests, Path("tests/deep/tiny.py")):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert related_tests(Path("src/narl/deep/sac.py")) == tests[:2]
+    assert related_tests(Path("src/narl/deep/finite.py")) == [tests[2], *tests[:2]]
+    assert related_tests(Path("src/narl/theory.py")) == [tests[4]]
+    assert related_tests(Path("src/narl/errors.py")) == [tests[3]]
+    assert related_tests(tests[0]) == [tests[0]]
+    assert related_tests(Path("tests/deep/tiny.py")) == []
 
 
 # --- docs use public names --------------------------------------------------------------------

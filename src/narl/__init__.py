@@ -79,4 +79,4 @@ def __dir__() -> list[str]:
 
 
 if "gymnasium" in sys.modules:
-    importlib.import_module("narl.registration")
+    importlib.import_module("narl.gymnasium_registration")

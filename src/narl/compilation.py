@@ -78,7 +78,7 @@ class BackgroundCompiler:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        """Seconds in which somebody waited for a program to be compiled."""
+        """Seconds that callers of `wait_for` have waited for a program."""
         self._threads = ThreadPoolExecutor(num_cores(), thread_name_prefix="narl-compile")
 
     def submit(self, jitted: Any, shapes: Any) -> Future[Any]:

@@ -127,15 +127,6 @@ def options_of(config: Any) -> dict[str, Option]:
     return {field.name: field.metadata[_KEY] for field in fields if _KEY in field.metadata}
 
 
-def defaults_of(config: Any) -> dict[str, Any]:
-    """Return the default of every option that has one, by field name."""
-    return {
-        field.name: field.default
-        for field in dataclasses.fields(config)
-        if _KEY in field.metadata and field.default is not dataclasses.MISSING
-    }
-
-
 def as_text(value: Any) -> str:
     """Return a value as it is typed on the command line: 256,256 or none or 0.1."""
     if isinstance(value, list | tuple):

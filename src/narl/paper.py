@@ -366,13 +366,15 @@ def main(arguments: list[str] | None = None) -> int:
     action.add_argument("--check", type=Path, metavar="FILE", help="exit 1 if FILE is not current")
     action.add_argument("--write", type=Path, metavar="FILE", help="write the map to FILE")
     chosen = parser.parse_args(arguments)
+    from narl.storage import write_file  # here, because the decorator alone needs no storage
+
     if chosen.check:
         problem = check(chosen.check)
         if problem:
             print(problem, file=sys.stderr)
         return 1 if problem else 0
     if chosen.write:
-        chosen.write.write_text(markdown(), encoding="utf-8")
+        write_file(chosen.write, markdown().encode())
     else:
         print(markdown(), end="")
     return 0

@@ -170,16 +170,6 @@ def test_report_prefers_the_outcomes_of_the_second_folder(call, tmp_path, shown)
     assert titles("--results", "nowhere", "--also", "demo") == demo
 
 
-@pytest.mark.slow
-def test_report_writes_the_page_and_the_figures(call, tmp_path):
-    call("reproduce", "all", "--scale", "smoke")
-    answer = call("report", "--out", "made/r.html", "--json")
-    assert answer.status == 0, answer.err
-    files = json.loads(answer.out)["files"]
-    assert {Path(file).suffix for file in files} == {".html", ".png", ".pdf"}
-    assert all((tmp_path / file).stat().st_size > 1000 for file in files)
-
-
 def test_report_refuses_a_damaged_outcome(call, tmp_path):
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "fig1a-smoke.json").write_text("{}")

@@ -11,8 +11,7 @@ from rich.console import Console
 
 from narl import storage
 from narl.commands.run_list import options_that_differ
-from narl.deep.training_run import Stopped, run_training
-from short_trainings import flip_bit, short_config
+from short_trainings import flip_bit
 
 # --- tabular runs -----------------------------------------------------------------------------
 
@@ -94,13 +93,6 @@ def test_run_is_shown_with_its_results_and_arrays(call, tabular_runs):
     for row in (["agent", "narl-ucrl"], ["options.c", "1.5"], ["regret.median", "32.5"]):
         assert row in rows
     assert ["solved_episode", "3, -"] in rows
-
-
-def test_ambiguous_name_lists_the_runs(call, tabular_runs):
-    answer = call("runs", "show", "tabular-narl")
-    assert answer.status == 2
-    assert tabular_runs[0].id in answer.err
-    assert tabular_runs[1].id in answer.err
 
 
 def test_runs_are_removed_together_or_not_at_all(call, tabular_runs):
@@ -218,36 +210,13 @@ def test_training_is_shown_with_its_last_epoch_or_its_arrays(call, trainings):
 
 
 @pytest.mark.slow
-def test_finished_and_unfinished_trainings_of_one_id_are_told_apart(call, trainings):
-    config = short_config(seeds=(4, 6), solved_return=-1e6)
-    with pytest.raises(Stopped):
-        run_training([config], trainings.root, fresh=True, should_stop=lambda: True)
-    name, part = trainings.finished, f"{trainings.finished}.part"
-    assert json.loads(call("runs", "show", name, "--json").out)["metrics"]["steps"] == 300
-    assert json.loads(call("runs", "show", part, "--json").out)["step"] == 0
-    assert call("runs", "remove", part, "--yes").out == f"removed {part}\n"
-    answer = call("runs", "remove", trainings.unfinished[:-7], name, "--yes", "--json")
-    assert json.loads(answer.out) == {"removed": [trainings.unfinished, name]}
-    assert [path.name for path in trainings.root.iterdir()] == [trainings.tabular]
-
-
-@pytest.mark.slow
-def test_damaged_trainings_are_listed_with_the_damage(call, trainings):
+def test_training_without_an_intact_checkpoint_is_listed_shown_and_removed(call, trainings):
     part = trainings.root / trainings.unfinished
-    before, newest = sorted((part / storage.CHECKPOINTS).iterdir())
-    for checkpoint, num_problems in ((newest, 0), (before, 3)):
+    for checkpoint in (part / storage.CHECKPOINTS).iterdir():
         flip_bit(checkpoint)
-        assert len(listed_runs(call)[part.name]["problems"]) == num_problems
+    assert len(listed_runs(call)[part.name]["problems"]) == 3
     (line,) = [line for line in call("runs").out.splitlines() if part.name in line]
     assert "no checkpoint is intact" in line
     assert "checksum" not in line
     assert "differs from its checksum" in call("runs", "show", part.name).out
-    (part / storage.TRAINING).write_text("{")
-    (trainings.root / trainings.finished / "metrics.json").write_text("{}")
-    runs = listed_runs(call)
-    assert runs[part.name]["problems"] == ["training.json cannot be read"]
-    assert runs[trainings.finished]["problems"] == ["metrics.json differs from its checksum"]
-    text = call("runs").out
-    assert "training.json cannot be read" in text
-    assert "damaged" in text
-    assert call("runs", "remove", part.name, trainings.finished, "--yes").status == 0
+    assert call("runs", "remove", part.name, "--yes").out == f"removed {part.name}\n"

@@ -6,9 +6,11 @@ All tests use the same few shapes, so that their programs are compiled once.
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from narl import storage
+from narl.deep.agent import Agent
 from narl.deep.checked_config import make_config
 from narl.deep.config import Config, users_of
 from narl.deep.training_run import Stopped, run_training
@@ -44,6 +46,17 @@ def quick_options(algo: str = "sac", **changes: Any) -> dict[str, Any]:
 def quick_config(algo: str = "sac", env: str = ENV, **changes: Any) -> Config:
     """Return a configuration of 60 steps; SAC compiles in a third of the time of the others."""
     return make_config(env, algo, **quick_options(algo, **{"steps": STEPS, **changes}))
+
+
+def quick_agent(algo: str = "sac", env: Any = ENV, **options: Any) -> Agent:
+    """Return an agent with these options."""
+    return Agent(env, algo=algo, **quick_options(algo, **options))
+
+
+def actions_of(agent: Agent, seed: int | None = None) -> bytes:
+    """Return the bytes of an agent's actions for seven observations."""
+    obs = np.random.default_rng(0).normal(size=(7, 2))
+    return agent.predict(obs, seed=seed)[0].tobytes()
 
 
 def train(config: Config, root: Path, **options: Any) -> storage.Run:

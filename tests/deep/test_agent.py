@@ -1,56 +1,25 @@
-"""The Python API: learn, predict, evaluate, on environments by name and of the user."""
+"""The Python API: learn, stop, evaluate, on environments by name and of the user."""
 
 import contextlib
 import json
 import os
 import signal
 import threading
-import warnings
 from pathlib import Path
 
 import gymnasium
 import jax
 import numpy as np
 import pytest
-from gymnasium.spaces import Box
 from gymnasium.wrappers import TimeLimit
-from quick_trainings import quick_config, quick_options
+from quick_trainings import actions_of, quick_agent
 
 import narl
 import toy_worlds
-from narl.deep.policy import act_in_numpy
-from narl.deep.trainer import Trainer
 from narl.errors import InputError
 from short_trainings import ENV
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cache")]
-
-OBS = np.array([0.3, -0.2])
-BATCH = np.random.default_rng(0).normal(size=(7, 2))
-
-
-def sac(env=ENV, **options):
-    return narl.SAC(env, **quick_options("sac", **options))
-
-
-def actions(agent, **options):
-    """Return the bytes of an agent's actions for a batch."""
-    return agent.predict(BATCH, **options)[0].tobytes()
-
-
-@pytest.fixture(scope="module")
-def learned(cache):
-    """An agent of two seeds after three epochs; tests must not change it."""
-    return sac(seeds=[3, 8]).learn(60)
-
-
-@pytest.fixture(scope="module")
-def learned_with_model(cache):
-    """An agent with a model after three epochs in one call; tests must not change it."""
-    return narl.NARL(ENV, **quick_options("narl")).learn(60)
-
-
-# --- predict ----------------------------------------------------------------------------------
+slow = pytest.mark.slow
 
 
 def test_agents_have_the_options_of_preset_and_algorithm():
@@ -66,174 +35,64 @@ def test_agents_have_the_options_of_preset_and_algorithm():
     assert narl.Agent("Pendulum-v1", algo="mbpo").config.num_members == 7
 
 
-def test_policy_before_learning_is_the_one_with_which_learning_begins(monkeypatch):
-    monkeypatch.setattr(Trainer, "_compile", lambda self: None)
-    agent = sac(seeds=[5, 9])
-    with contextlib.closing(Trainer([quick_config(seeds=(5, 9))])) as trainer:
-        first = trainer.to_host().sac.actor
-    for i, seed in enumerate((5, 9)):
-        for layer, expected in zip(agent.policy.actor(seed), first, strict=True):
-            np.testing.assert_array_equal(layer.w, expected.w[i])
-            np.testing.assert_array_equal(layer.b, expected.b[i])
-
-
-def test_action_has_shape_bounds_and_type_of_the_environment(learned):
-    action, state = learned.predict(OBS)
-    assert (action.shape, action.dtype, state) == ((1,), np.float32, None)
-    assert learned.policy.interface.action_space.contains(action)
-    mode = act_in_numpy(learned.policy.actor(), OBS.astype(np.float32))
-    np.testing.assert_allclose(action, 2 * mode, rtol=1e-6)  # the bounds are ±2
-    # Stable-Baselines3's evaluate_policy gives further arguments.
-    again = learned.predict(OBS, state=None, episode_start=np.ones(1, bool), deterministic=True)
-    assert again == (action, state)
-
-
-def test_batch_of_observations_gives_a_batch_of_actions(learned):
-    batch, _ = learned.predict(BATCH)
-    alone = np.stack([learned.predict(obs)[0] for obs in BATCH])
-    np.testing.assert_allclose(batch, alone, rtol=1e-5, atol=1e-6)
-    assert learned.predict(BATCH[:1])[0].shape == (1, 1)
-    assert learned.predict(BATCH.tolist())[0].shape == (7, 1)
-
-
-def test_each_seed_has_a_policy(learned):
-    first, second = (learned.predict(OBS, seed=seed)[0] for seed in (3, 8))
-    assert first != second
-    assert learned.predict(OBS)[0] == first
-    with pytest.raises(InputError, match="seed: 4 was not trained; it must be one of 3, 8"):
-        learned.predict(OBS, seed=4)
-
-
-def test_draws_spread_around_the_mode_as_the_policy_says(learned):
-    draws = learned.predict(np.tile(OBS, (4000, 1)), deterministic=False)[0][:, 0] / 2
-    *hidden, last = learned.policy.actor()
-    x = OBS.astype(np.float32)
-    for layer in hidden:
-        x = np.maximum(x @ layer.w + layer.b, 0)
-    mean, log_std = x @ last.w + last.b
-    raw = np.arctanh(np.clip(draws, -0.999999, 0.999999))
-    assert np.median(raw) == pytest.approx(mean, abs=5 * np.exp(log_std) / np.sqrt(4000))
-    spread = np.subtract(*np.percentile(raw, [75, 25])) / 1.349
-    assert spread == pytest.approx(np.exp(log_std), rel=0.1)
-
-
-@pytest.mark.parametrize(
-    ("obs", "line"),
-    [
-        (np.zeros(3), r"obs: shape \(3,\) given; it must be \(2,\), or \('N', 2\) for N of them"),
-        (np.zeros((0, 2)), r"obs: shape \(0, 2\) given"),
-        (np.zeros((2, 2, 2)), r"obs: shape \(2, 2, 2\) given"),
-        (["a", "b"], "obs: list given; it must be an array of numbers"),
-        ([0.0, np.nan], "obs: it holds numbers that are not finite"),
-        ([[0.0, 1.0], [2.0]], "obs: list of parts that differ in shape given"),
-        ((np.zeros(2), {}), r"obs: observation and info given; .* obs, info = env.reset\(\)"),
-    ],
-)
-def test_wrong_observation_is_refused(learned, obs, line):
-    with pytest.raises(InputError, match=line):
-        learned.predict(obs)
-
-
-class Odd(toy_worlds.Toy):
-    """Observations are tables of small integers, actions are integers with other bounds."""
-
-    def __init__(self):
-        super().__init__()
-        self.observation_space = Box(0, 10, (2, 3), np.int16)
-        self.action_space = Box(np.array([[-3], [2]]), np.array([[5], [4]]), (2, 1), np.int64)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return np.full((2, 3), 4, np.int16), {}
-
-    def step(self, action):
-        assert self.action_space.contains(action)
-        self.total_steps += 1
-        return np.full((2, 3), self.total_steps % 10, np.int16), 0.0, False, False, {}
-
-
-def test_odd_spaces_are_kept_by_prediction_evaluation_and_saving(tmp_path):
-    agent, obs = sac(Odd, eval_horizon=3), np.full((2, 3), 7, np.int16)
-    action, many = agent.predict(obs)[0], agent.predict(np.stack([obs] * 4))[0]
-    assert (action.shape, action.dtype, many.shape) == ((2, 1), np.int64, (4, 2, 1))
-    assert agent.policy.interface.action_space.contains(action)
-    again = narl.load(agent.save(tmp_path / "odd"))
-    np.testing.assert_array_equal(again.predict(obs)[0], action)
-    assert again.policy.interface.action_space == agent.policy.interface.action_space
-    assert agent.evaluate(2).lengths == [3, 3]
-
-
-@pytest.mark.parametrize("env", ["Ant-v5", "Humanoid-v4"])
-def test_longer_observations_are_cut_where_the_preset_leaves_out_their_end(env):
-    agent = narl.SAC(env, hidden=(8,))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*is out of date.*", DeprecationWarning)
-        usual = gymnasium.make(env)
-    obs = usual.reset(seed=4)[0]
-    usual.close()
-    cut = obs[: agent.policy.interface.obs_shape[0]]
-    assert cut.size < obs.size
-    action = agent.predict(cut)[0]
-    np.testing.assert_array_equal(agent.predict(obs)[0], action)
-    assert agent.predict(np.stack([obs, obs]))[0].shape == (2, *action.shape)
-
-
 # --- learn ------------------------------------------------------------------------------------
 
 
+@slow
 def test_learning_changes_the_policy_and_keeps_its_history(learned):
     assert [row["step"] for row in learned.history] == [20, 40, 60]
     assert (learned.num_steps, len(learned.history[0]["eval_return"])) == (60, 2)
     assert json.loads(json.dumps(learned.history)) == learned.history
-    assert sac(seed=3).predict(OBS)[0] != learned.predict(OBS)[0]
+    assert actions_of(quick_agent(seed=3)) != actions_of(learned)
 
 
-def without_seconds(history):
-    return [{name: x for name, x in row.items() if name != "seconds"} for row in history]
+def without_seconds(row):
+    return {name: x for name, x in row.items() if name != "seconds"}
 
 
-def test_calls_add_up_and_buffers_grow_rarely(learned):
-    """Also within the random steps; and a seed learns what it learns beside others."""
-    agent = sac(seed=8).learn(10)
-    assert (agent.num_steps, agent.history[-1]["updates"]) == (10, [0])
-    assert actions(agent) == actions(sac(seed=8))
+@slow
+@pytest.mark.parametrize("algo", ["sac", "narl"])
+def test_several_calls_equal_a_single_one(algo, learned_with_model, tmp_path, monkeypatch):
+    """Also within the random steps, and after 20 steps, where a model is due.
+
+    The buffers have one size here: it has a part in the rounding of sums.
+    """
+    monkeypatch.setattr("narl.deep.buffer_room._room", lambda config, last_step, state: 60)
+    agent, other = (quick_agent(algo) for _ in range(2))
+    first_actions = actions_of(agent)
+    agent.learn(20)
+    again = narl.load(agent.save(tmp_path / "saved", data=True)).learn(40)
+    assert (actions_of(agent), agent.history[-1]["updates"]) == (first_actions, [0])
     trainer = agent._learner.trainer
-    agent.learn(10).learn(total_timesteps=40)
+    agent.learn(15).learn(25)
     assert agent._learner.trainer is trainer
-    assert [row["step"] for row in agent.history] == [10, 20, 40, 60]
-    assert actions(agent) == actions(learned, seed=8)
-    assert agent.history[-1]["critic_loss"][0] == learned.history[-1]["critic_loss"][1]
-    data = trainer.to_host().real
-    assert data.rows.shape[1] == 64
+    other.learn(12).learn(total_timesteps=48)
+    assert [row["step"] for row in agent.history] == [20, 35, 40, 60]
+    assert [row["step"] for row in again.history] == [20, 40, 60]
+    assert [row["step"] for row in other.history] == [12, 20, 40, 60]
+    whole = learned_with_model if algo == "narl" else quick_agent().learn(60)
+    assert actions_of(agent) == actions_of(again) == actions_of(other) == actions_of(whole)
+    rows = [without_seconds(each.history[-1]) for each in (agent, again, other, whole)]
+    assert all(row == rows[0] for row in rows)
+
+
+@slow
+def test_buffers_grow_rarely_and_keep_their_data(learned):
+    """A seed learns what it learns beside others."""
+    agent = quick_agent(seed=8).learn(60)
+    assert actions_of(agent) == actions_of(learned, 8)
+    data = agent._learner.trainer.to_host().real.rows
     agent.learn(40)  # room for twice the steps, a power of two
     trainer = agent._learner.trainer
-    rows, size = trainer.to_host().real.rows, trainer.to_host().real.size
-    assert (rows.shape[1], size.tolist(), agent.num_steps) == (256, [100], 100)
-    np.testing.assert_array_equal(rows[:, :60], data.rows[:, :60])
-    assert np.abs(rows[:, 60:100]).sum(axis=-1).min() > 0
-    num_traces = trainer.replicas.num_traces
+    real, num_traces = trainer.to_host().real, trainer.replicas.num_traces
+    assert (data.shape[1], real.rows.shape[1], real.size.tolist()) == (60, 256, [100])
+    np.testing.assert_array_equal(real.rows[:, :60], data)
+    assert np.abs(real.rows[:, 60:100]).sum(axis=-1).min() > 0
     agent.learn(10)
     assert (agent._learner.trainer, trainer.replicas.num_traces) == (trainer, num_traces)
 
 
-def test_with_a_model_the_ends_of_calls_do_not_matter(tmp_path, learned_with_model):
-    """A model is due after 20 steps, where the first call ends: it is fitted by the next one."""
-    options = quick_options("narl")
-    agent, other = narl.NARL(ENV, **options).learn(20), narl.NARL(ENV, **options).learn(12)
-    again = narl.load(agent.save(tmp_path / "saved", data=True)).learn(40)
-    agent.learn(15).learn(25)
-    other.learn(48)
-    assert [row["step"] for row in agent.history] == [20, 35, 40, 60]
-    assert [row["step"] for row in again.history] == [20, 40, 60]
-    assert [row["step"] for row in other.history] == [12, 20, 40, 60]
-    assert agent.history[1]["model_epochs"][0] > 0
-    assert actions(agent) == actions(again) == actions(other)
-    assert without_seconds(again.history[-1:]) == without_seconds(other.history[-1:])
-    # One call has smaller buffers, which have a part in the rounding of sums.
-    expected, _ = learned_with_model.predict(BATCH)
-    np.testing.assert_allclose(agent.predict(BATCH)[0], expected, atol=1e-3)
-
-
+@slow
 def test_every_column_is_documented(learned, learned_with_model):
     page = Path(__file__).parents[2].joinpath("docs", "metrics.md").read_text(encoding="utf-8")
     section = page.partition("## Training: per epoch")[2].partition("\n## ")[0]
@@ -252,10 +111,11 @@ def test_every_column_is_documented(learned, learned_with_model):
 )
 def test_wrong_number_of_steps_is_refused(arguments, line):
     with pytest.raises(InputError, match=line):
-        sac().learn(**arguments)
+        quick_agent().learn(**arguments)
 
 
-def test_compiled_programs_are_kept_unless_the_user_keeps_them_elsewhere(monkeypatch):
+@slow
+def test_compiled_programs_are_kept_unless_the_user_keeps_them_elsewhere(cache, monkeypatch):
     """The cache of these tests stands for the user's own."""
     calls, name = [], "jax_compilation_cache_dir"
     monkeypatch.setattr("narl.deep.learner.enable_cache", lambda: calls.append(True))
@@ -265,26 +125,28 @@ def test_compiled_programs_are_kept_unless_the_user_keeps_them_elsewhere(monkeyp
         jax.config.update(name, cache_folder)
         try:
             with pytest.raises(ZeroDivisionError):
-                sac().learn(60)
+                quick_agent().learn(60)
         finally:
             jax.config.update(name, folder)
         assert calls == expected
 
 
-def test_learning_beyond_memory_is_refused_and_the_agent_stays(monkeypatch):
-    agent = sac().learn(60)
-    before = actions(agent)
+@slow
+def test_learning_beyond_memory_is_refused_and_the_agent_stays(cache, monkeypatch):
+    agent = quick_agent().learn(60)
+    before = actions_of(agent)
     monkeypatch.setattr("narl.deep.memory.available_memory", lambda: 1000)
     with pytest.raises(InputError, match=r"memory: it needs .* MB and 0\.0 MB are available; take"):
         agent.learn(40)
-    assert actions(agent) == before
+    assert actions_of(agent) == before
     monkeypatch.undo()
     assert agent.learn(40).num_steps == 100
 
 
-def test_progress_is_a_line_per_epoch_without_a_terminal(capsys):
+@slow
+def test_progress_is_a_line_per_epoch_without_a_terminal(cache, capsys):
     """Learning works in a thread, too."""
-    agent = sac()
+    agent = quick_agent()
     thread = threading.Thread(target=agent.learn, args=(60,), kwargs={"progress": True})
     thread.start()
     thread.join()
@@ -310,6 +172,7 @@ def fail(row):
     raise ZeroDivisionError
 
 
+@slow
 @pytest.mark.parametrize(
     ("callback", "error"),
     [
@@ -320,7 +183,7 @@ def fail(row):
     ],
 )
 def test_stopped_agent_is_where_learning_was_and_goes_on(learned, tmp_path, callback, error):
-    agent = sac(seed=8)
+    agent = quick_agent(seed=8)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with contextlib.nullcontext() if error is None else pytest.raises(error):
@@ -331,26 +194,27 @@ def test_stopped_agent_is_where_learning_was_and_goes_on(learned, tmp_path, call
     assert (agent.num_steps, [row["step"] for row in agent.history]) == (20, [20])
     trainer = agent._learner.trainer
     again = narl.load(agent.save(tmp_path / "saved", data=True))
-    assert actions(again) == actions(agent)
+    assert actions_of(again) == actions_of(agent)
     agent.learn(40)
     assert agent._learner.trainer is trainer  # nothing is compiled again
-    assert actions(agent) == actions(learned, seed=8)
+    assert actions_of(agent) == actions_of(learned, 8)
     if callback is fail:
-        assert actions(again.learn(40)) == actions(agent)
+        assert actions_of(again.learn(40)) == actions_of(agent)
 
 
-def test_closed_agent_still_acts_and_is_saved_whole(tmp_path):
+@slow
+def test_closed_agent_still_acts_and_is_saved_whole(cache, tmp_path):
     """A callback may close the agent; learning ends there."""
-    agent = sac()
+    agent = quick_agent()
     agent.learn(60, lambda row: agent.close())
-    before = actions(agent)
+    before = actions_of(agent)
     agent.close()
     assert (agent.num_steps, len(agent.history)) == (20, 1)
     run = narl.storage.load_run_at(agent.save(tmp_path / "saved"))
     assert "sac.critic.0.w" in run.arrays()
     with pytest.raises(InputError, match="learn: the agent was closed; make a new one"):
         agent.learn(20)
-    assert actions(agent) == before
+    assert actions_of(agent) == before
 
 
 # --- environments of the user, and wrong input ------------------------------------------------
@@ -365,15 +229,16 @@ class Watched(toy_worlds.Toy):
         self.closed = True
 
 
-def test_instance_is_trained_in_stays_open_and_is_evaluated_in_a_copy():
+@slow
+def test_instance_is_trained_in_stays_open_and_is_evaluated_in_a_copy(cache):
     env = TimeLimit(Watched(), 30)
-    agent = sac(env).learn(60)
+    agent = quick_agent(env=env).learn(60)
     assert agent.config.env == "Watched"
     assert agent._learner.trainer.envs[0].env is env
     copy = agent._learner.trainer._evaluator._envs[0].env
     assert copy.unwrapped is not env.unwrapped
-    from_function = sac(lambda: TimeLimit(toy_worlds.Toy(), 30)).learn(60)
-    assert actions(agent) == actions(from_function)
+    from_function = quick_agent(env=lambda: TimeLimit(toy_worlds.Toy(), 30)).learn(60)
+    assert actions_of(agent) == actions_of(from_function)
     assert agent.evaluate(2).returns == from_function.evaluate(2).returns
     agent.close()
     assert (env.unwrapped.closed, copy.unwrapped.closed) == (False, True)
@@ -397,7 +262,10 @@ def test_termination_of_a_preset_made_by_hand_is_known():
         (lambda: narl.MBPO(ENV, radius=0.1), "radius: .* mbpo, only with narl"),
         (lambda: narl.Agent(ENV, algo="mpbo"), "algo: unknown value 'mpbo'; did you mean 'mbpo'"),
         (lambda: narl.NARL(ENV, seeds=[1, 1]), "seeds: 1 is given twice"),
-        (lambda: sac(toy_worlds.Toy(), seeds="0:2"), "seeds: one environment serves one seed"),
+        (
+            lambda: quick_agent(env=toy_worlds.Toy(), seeds="0:2"),
+            "seeds: one environment serves one seed",
+        ),
         (lambda: narl.NARL(ENV, termination="no"), "termination: unknown value 'no'; did you"),
         (lambda: narl.NARL(ENV, termination=3), "termination: int given; it must be a function"),
         (
@@ -410,7 +278,7 @@ def test_termination_of_a_preset_made_by_hand_is_known():
         ),
     ],
 )
-def test_wrong_input_is_one_line_at_once(make, line):
+def test_wrong_input_is_refused_at_once(make, line):
     with pytest.raises(InputError, match=line) as refused:
         make()
     assert "\n" not in str(refused.value)
@@ -419,38 +287,38 @@ def test_wrong_input_is_one_line_at_once(make, line):
 # --- evaluate, record -------------------------------------------------------------------------
 
 
-def test_evaluations_are_repeatable_and_apart_from_learning(learned):
-    first = learned.evaluate(3, seed=8)
+def test_evaluations_are_repeatable_and_apart_from_learning(untrained):
+    first = untrained.evaluate(3, seed=8)
     assert all(1 <= length <= 30 for length in first.lengths)
-    assert learned.evaluate(3, seed=8) == first
-    assert learned.evaluate(3, seed=3).returns != first.returns
-    assert learned.evaluate(np.int64(1), seed=8).returns == first.returns[:1]
+    assert untrained.evaluate(3, seed=8) == first
+    assert untrained.evaluate(3, seed=3).returns != first.returns
+    assert untrained.evaluate(np.int64(1), seed=8).returns == first.returns[:1]
     for wrong in (0, 2.5, "3", True, None):
         with pytest.raises(InputError, match="episodes: "):
-            learned.evaluate(wrong)
+            untrained.evaluate(wrong)
 
 
 class NoRenderMode(toy_worlds.Toy):
-    """Takes no render_mode."""
+    """A toy that takes no render_mode."""
 
     def __init__(self):
         super().__init__()
 
 
-def test_pictures_and_videos_need_a_render_mode(learned, tmp_path):
-    learned.record(tmp_path / "toy.gif", seed=8)
+def test_pictures_and_videos_need_a_render_mode(untrained, tmp_path):
+    untrained.record(tmp_path / "toy.gif", seed=8)
     assert (tmp_path / "toy.gif").stat().st_size > 100
-    assert learned.picture().shape == (16, 24, 3)
+    assert untrained.picture().shape == (16, 24, 3)
     with pytest.raises(InputError, match=r"must end in .mp4 or .gif"):
-        learned.record(tmp_path / "toy.avi")
-    agent = sac(NoRenderMode)
+        untrained.record(tmp_path / "toy.avi")
+    agent = quick_agent(env=NoRenderMode)
     line = (
         r"env: the function that makes .* does not take render_mode \(.*\); .* lambda render_mode"
     )
     for draw in (agent.picture, lambda: agent.record(tmp_path / "toy.gif")):
         with pytest.raises(InputError, match=line):
             draw()
-    assert sac(toy_worlds.Toy("rgb_array")).picture().shape == (16, 24, 3)
+    assert quick_agent(env=toy_worlds.Toy("rgb_array")).picture().shape == (16, 24, 3)
     line = "env: NoRenderMode was made with render_mode=None and cannot be made anew with 'rgb_arr"
     with pytest.raises(InputError, match=line):
-        sac(NoRenderMode()).picture()
+        quick_agent(env=NoRenderMode()).picture()

@@ -2,21 +2,16 @@
 
 import numpy as np
 import pytest
-from quick_trainings import quick_options
+from quick_trainings import quick_agent
 
 import narl
 import toy_worlds
 from narl.deep.callbacks import as_callback
 from narl.deep.trainer import Trainer
 from narl.errors import InputError
-from short_trainings import ENV
 
 BROKEN = "toy_worlds:Broken-v0"
 slow = pytest.mark.slow
-
-
-def make(algo="sac", env=ENV):
-    return narl.Agent(env, algo=algo, **quick_options(algo))
 
 
 def saved_arrays(agent, path):
@@ -30,7 +25,7 @@ def saved_arrays(agent, path):
 
 @slow
 def test_all_callbacks_of_a_list_are_called_and_any_of_them_stops(cache):
-    calls, agent = [], make()
+    calls, agent = [], quick_agent()
 
     def first(row):
         calls.append(("first", row["step"]))
@@ -75,7 +70,7 @@ class NotCallable:
     ],
 )
 def test_wrong_callback_is_refused_before_learning_begins(callback, line):
-    agent = make()
+    agent = quick_agent()
     with pytest.raises(InputError, match=line) as refused:
         agent.learn(60, callback)
     assert "\n" not in str(refused.value)
@@ -97,11 +92,11 @@ def test_wrong_callback_is_refused_before_learning_begins(callback, line):
 def test_networks_of_the_last_epoch_stay_after_a_fault(
     cache, monkeypatch, tmp_path, algo, what, error, cause
 ):
-    expected = saved_arrays(make(algo).learn(60, lambda row: False), tmp_path / "expected")
+    expected = saved_arrays(quick_agent(algo).learn(60, lambda row: False), tmp_path / "expected")
     assert ("ensemble.ranked" in expected, "sac.critic.0.w" in expected) == (algo == "narl", True)
     monkeypatch.setitem(toy_worlds.FAULTS, "what", what)
     monkeypatch.setitem(toy_worlds.FAULTS, "at", 35)
-    agent = make(algo, BROKEN)
+    agent = quick_agent(algo, BROKEN)
     with pytest.raises(error):
         agent.learn(60)
     assert (agent.num_steps, len(agent.history)) == (20, 1)
@@ -120,7 +115,7 @@ def test_networks_of_the_last_epoch_stay_after_a_fault(
 
 @slow
 def test_networks_that_are_not_finite_are_not_kept(cache, monkeypatch, tmp_path):
-    agent = make().learn(60, lambda row: False)
+    agent = quick_agent().learn(60, lambda row: False)
     expected = saved_arrays(agent, tmp_path / "expected")
 
     def broken(trainer):

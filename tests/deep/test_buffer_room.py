@@ -1,17 +1,13 @@
 """Room in the buffers of an agent that learns on after the steps that were asked for."""
 
-import contextlib
 import dataclasses
 from types import SimpleNamespace
 
-import jax
 import numpy as np
 import pytest
 from quick_trainings import quick_config
 
 from narl.deep.buffer_room import with_buffer_room, with_longer_buffer
-from narl.deep.checkpoint import capture, restore
-from narl.deep.trainer import Trainer
 from narl.errors import InputError
 
 CONFIG = quick_config()
@@ -67,25 +63,3 @@ def test_ring_of_the_option_buffer_keeps_its_length():
     longer = with_longer_buffer(arrays, dataclasses.replace(config, buffer=100))
     assert longer["state.real.rows"].sum(axis=(0, 2)).tolist() == [7.0] * 30 + [0.0] * 70
     assert longer["other"] is arrays["other"]
-
-
-@pytest.mark.slow
-def test_restored_buffers_hold_the_same_rows_with_longer_rollouts(cache, monkeypatch):
-    monkeypatch.setattr(Trainer, "_compile", lambda self: None)
-    config = quick_config("narl", rollout_schedule=(0, 4, 1, 4))
-    with contextlib.closing(Trainer([config])) as short:
-        state = jax.tree.map(np.copy, short.to_host())
-        capacity, width = state.model.rows.shape[1:]
-        rows = np.arange(capacity * width, dtype=np.float32).reshape(1, capacity, width)
-        full = np.full(1, capacity, np.int32)
-        model = state.model._replace(rows=rows, num_added=full + 5, size=full)
-        short.from_host(state._replace(model=model))
-        arrays, notes = capture(short)
-    longer = dataclasses.replace(config, steps=256)
-    with contextlib.closing(Trainer([longer])) as long:
-        restore(long, with_longer_buffer(arrays, longer), notes)
-        restored = long.to_host()
-    assert restored.real.rows.shape[1] == 256
-    assert restored.model.rows.shape[1] == 2 * capacity
-    places = (5 + np.arange(capacity)) % (2 * capacity)
-    np.testing.assert_array_equal(restored.model.rows[0, places], np.roll(rows[0], -5, axis=0))

@@ -37,10 +37,11 @@ def test_newest_rows_are_gathered_oldest_first_and_put_back(monkeypatch, piece, 
     np.testing.assert_array_equal(checkpoint._rows_in_pieces(replay, num), rows)
     assert rows.shape == (num, 3)
     assert rows[:, 0].tolist() == list(range(num_added - num, num_added))
-    restored = checkpoint.put_rows(np.array([num_added]), [rows], (7, 3))
-    places = [i % 7 for i in range(num_added - num, num_added)]
-    np.testing.assert_array_equal(restored[0][places], ring(num_added)[places])
-    assert np.count_nonzero(restored[0].any(axis=1)) <= num
+    for capacity in (7, 10):  # also into a longer ring
+        (restored,) = checkpoint.put_rows(np.array([num_added]), [rows], (capacity, 3))
+        places = [i % capacity for i in range(num_added - num, num_added)]
+        np.testing.assert_array_equal(restored[places], rows)
+        assert np.count_nonzero(restored.any(axis=1)) <= num
 
 
 def test_rows_of_many_rings_are_gathered_from_the_place_of_each():

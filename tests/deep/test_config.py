@@ -12,7 +12,7 @@ from narl.deep.checked_config import OTHER_NAMES, check_config, config_from_reco
 from narl.deep.config import Config, rollout_length, users_of
 from narl.deep.presets import find_preset
 from narl.errors import InputError
-from narl.options import check_value, defaults_of, option_fields, options_of
+from narl.options import check_value, option_fields, options_of
 
 FIELDS = {field.name: field for field in option_fields(Config)}
 
@@ -89,11 +89,11 @@ def test_bounds_themselves_accepted():
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_option_of_another_algorithm_refused(algo):
-    defaults = defaults_of(Config)
     foreign = [name for name in FIELDS if users_of(name) and algo not in users_of(name)]
     assert foreign
     for name in foreign:
-        value = 1 if defaults[name] is None else defaults[name]
+        default = FIELDS[name].default
+        value = 1 if default is None else default
         line = refusal(algo, **{name: value})
         assert line.startswith(f"{name}: ")
         assert algo in line

@@ -121,18 +121,6 @@ def test_batched_replicas_agree_with_threaded_ones(train):
 
 
 @pytest.mark.slow
-def test_batch_that_selects_alike_agrees_with_a_mixed_one(train):
-    """A batch of one way to select has no branches; the other one computes both of them."""
-    alike = train((THREE[0], quick_config("narl", seeds=(4,)), THREE[2]), BatchedReplicas)
-    mixed = train(THREE, BatchedReplicas)
-    for i in (0, 2):
-        pairs = (jax.tree.leaves(replica(trained.early, i)) for trained in (alike, mixed))
-        for a, b in zip(*pairs, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
-    assert alike.num_traces == NUM_PROGRAMS
-
-
-@pytest.mark.slow
 @BOTH
 def test_deactivated_replicas_change_nothing_for_the_others(train, kind):
     whole, rows = train(THREE, kind), []
@@ -186,7 +174,7 @@ def test_program_gives_every_replica_its_own_arguments(kind):
 
 
 @BOTH
-def test_inactive_replicas_leave_the_others_as_they_were(kind):
+def test_inactive_replicas_change_no_other_replica(kind):
     replicas = kind(4)
     state = replicas.init(lambda seed: seed, np.array([1.0, 2.0, 3.0, 4.0], np.float32))
     own = np.array([10.0, 20.0, np.nan, 40.0], np.float32)

@@ -6,39 +6,23 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.spaces import Box
-from quick_trainings import quick_config, quick_options, train, train_until
+from quick_trainings import actions_of, quick_agent, quick_config, train, train_until
 
 import narl
 import toy_worlds
 from narl.errors import InputError
 from short_trainings import ENV, flip_bit
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cache")]
-
-OBS = np.random.default_rng(0).normal(size=(7, 2))
-
-
-def sac(env=ENV, **options):
-    return narl.SAC(env, **quick_options("sac", **options))
-
-
-def actions(agent, **options):
-    """Return the bytes of an agent's actions for a batch."""
-    return agent.predict(OBS, **options)[0].tobytes()
+slow = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def learned(cache):
-    """An agent of two seeds after three epochs; tests must not change it."""
-    return sac(seeds=[3, 8]).learn(60)
+def folder(untrained, tmp_path_factory):
+    """The folder of an agent that has learned nothing; tests must not change it."""
+    return untrained.save(tmp_path_factory.mktemp("saved") / "agent")
 
 
-@pytest.fixture(scope="module")
-def folder(learned, tmp_path_factory):
-    """The folder of that agent with its data; tests must not change it."""
-    return learned.save(tmp_path_factory.mktemp("saved") / "agent", data=True)
-
-
+@slow
 def test_loaded_agent_predicts_the_same_bits(learned, tmp_path):
     path = learned.save(tmp_path / "agent")
     assert sorted(file.name for file in path.iterdir()) == [
@@ -50,10 +34,10 @@ def test_loaded_agent_predicts_the_same_bits(learned, tmp_path):
     assert (agent.seeds, agent.num_steps, agent.config) == ((3, 8), 60, learned.config)
     assert agent.history == learned.history
     for seed in (3, 8):
-        assert actions(agent, seed=seed) == actions(learned, seed=seed)
+        assert actions_of(agent, seed) == actions_of(learned, seed)
     assert agent.evaluate(2) == learned.evaluate(2)
     again = agent.save(tmp_path / "again")
-    assert actions(narl.load(again)) == actions(learned)
+    assert actions_of(narl.load(again)) == actions_of(learned)
     arrays, expected = (narl.storage.load_run_at(each).arrays() for each in (again, path))
     assert sorted(arrays) == sorted(expected)
     with pytest.raises(InputError, match="learn: no data were saved; save with data=True, or make"):
@@ -61,18 +45,20 @@ def test_loaded_agent_predicts_the_same_bits(learned, tmp_path):
 
 
 def test_agent_that_learned_nothing_is_saved_without_data(tmp_path):
-    agent = sac(seed=6)
+    agent = quick_agent(seed=6)
     again = narl.load(agent.save(tmp_path / "agent"))
-    assert (actions(again), again.history) == (actions(agent), [])
+    assert (actions_of(again), again.history) == (actions_of(agent), [])
     with pytest.raises(InputError, match="data: there is none; it comes with learning"):
         agent.save(tmp_path / "data", data=True)
 
 
-def test_agent_with_data_learns_on_as_if_it_had_stayed(folder, learned):
-    agent, stayed = narl.load(folder).learn(40), sac(seed=8).learn(60).learn(40)
+@slow
+def test_agent_with_data_learns_on_bit_for_bit(learned, tmp_path):
+    path = learned.save(tmp_path / "agent", data=True)
+    agent, stayed = narl.load(path).learn(40), quick_agent(seed=8).learn(60).learn(40)
     assert [row["step"] for row in agent.history] == [20, 40, 60, 80, 100]
     assert agent.history[:3] == learned.history
-    assert actions(agent, seed=8) == actions(stayed) != actions(learned, seed=8)
+    assert actions_of(agent, 8) == actions_of(stayed) != actions_of(learned, 8)
 
 
 def test_class_loads_its_own_agents_only(folder):
@@ -81,20 +67,20 @@ def test_class_loads_its_own_agents_only(folder):
         narl.NARL.load(folder)
 
 
-def test_saving_replaces_an_agent_and_nothing_else(learned, tmp_path):
-    sac(seed=1).save(tmp_path / "agent")
-    learned.save(tmp_path / "agent")
+def test_saving_replaces_an_agent_and_nothing_else(untrained, tmp_path):
+    quick_agent(seed=1).save(tmp_path / "agent")
+    untrained.save(tmp_path / "agent")
     assert narl.load(tmp_path / "agent").seeds == (3, 8)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("")
     for path in (tmp_path / "mine", tmp_path / "mine" / "thesis.txt"):
         with pytest.raises(InputError, match="choose another"):
-            learned.save(path)
+            untrained.save(path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["agent", "mine"]
 
 
-def test_folder_without_an_intact_agent_is_refused(learned, tmp_path):
-    path = learned.save(tmp_path / "agent")
+def test_folder_without_an_intact_agent_is_refused(untrained, tmp_path):
+    path = untrained.save(tmp_path / "agent")
     (path / "metrics.json").write_text("{}")
     with pytest.raises(InputError, match=r"agent is damaged: metrics.json"):
         narl.load(path)
@@ -111,6 +97,7 @@ def test_folder_without_an_intact_agent_is_refused(learned, tmp_path):
         narl.load(run.path)
 
 
+@slow
 def test_damaged_data_do_not_keep_the_policy_from_being_loaded(learned, tmp_path, caplog):
     path = learned.save(tmp_path / "agent", data=True)
     (checkpoint,) = (path / "checkpoints").iterdir()
@@ -118,22 +105,23 @@ def test_damaged_data_do_not_keep_the_policy_from_being_loaded(learned, tmp_path
     with caplog.at_level(logging.WARNING, "narl"):
         agent = narl.load(path)
     assert "agent: its data are damaged; the policy is loaded, but cannot learn" in caplog.text
-    assert actions(agent) == actions(learned)
+    assert actions_of(agent) == actions_of(learned)
     with pytest.raises(InputError, match="learn: the data that were saved are damaged; load"):
         agent.learn(20)
 
 
-def test_user_environment_is_given_again(tmp_path):
-    agent = sac(toy_worlds.Toy).learn(60, lambda row: False)
+@slow
+def test_user_environment_is_given_again(cache, tmp_path):
+    agent = quick_agent(env=toy_worlds.Toy).learn(60, lambda row: False)
     path = agent.save(tmp_path / "agent", data=True)
     bare = narl.load(path)
-    assert actions(bare) == actions(agent)
+    assert actions_of(bare) == actions_of(agent)
     for use in (bare.evaluate, bare.learn):
         with pytest.raises(InputError, match=r"env: it was the user's own; .* again, env="):
             use()
     again = narl.load(path, env=toy_worlds.Toy)
     assert again.evaluate(2) == agent.evaluate(2)
-    assert actions(again.learn(40)) == actions(agent.learn(40))
+    assert actions_of(again.learn(40)) == actions_of(agent.learn(40))
     assert max(narl.load(path, env=ENV).evaluate(9).lengths) == 30  # its time limit
 
 
@@ -174,12 +162,13 @@ def test_environment_that_has_changed_since_is_named(folder, monkeypatch):
         agent.evaluate(1)
 
 
-def test_run_of_a_training_is_loaded_finished_or_not(tmp_path):
+@slow
+def test_run_of_a_training_is_loaded_finished_or_not(cache, tmp_path):
     config = quick_config()
     train_until(40, [config], tmp_path)
     half = narl.load(tmp_path / f"{config.run_id}.part")
     assert (half.num_steps, [row["step"] for row in half.history]) == (40, [20, 40])
     whole = narl.load(train(config, tmp_path).path)
     assert whole.num_steps == 60
-    assert actions(half) != actions(whole)
-    assert actions(half.learn(20)) == actions(whole) == actions(sac().learn(60))
+    assert actions_of(half) != actions_of(whole)
+    assert actions_of(half.learn(20)) == actions_of(whole) == actions_of(quick_agent().learn(60))

@@ -16,15 +16,10 @@ from narl.errors import EnvironmentFault, InputError
 from narl.storage import list_unfinished_runs, locate_run, lock_folder
 from short_trainings import assert_same_outcome, checkpoints_of, metrics_rows
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cache")]
+pytestmark = pytest.mark.usefixtures("cache")
+slow = pytest.mark.slow
 
 CONFIG = quick_config()
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory, cache):
-    """An uninterrupted training."""
-    return train(CONFIG, tmp_path_factory.mktemp("whole"))
 
 
 def train_with_stops(config, root, *steps, **options):
@@ -41,6 +36,7 @@ def train_with_stops(config, root, *steps, **options):
 # --- finished runs ----------------------------------------------------------------------------
 
 
+@slow
 def test_finished_run_holds_the_outcome_and_is_found_again(whole):
     root = whole.path.parent
     assert [path.name for path in root.iterdir()] == [whole.id] == [CONFIG.run_id]
@@ -56,6 +52,7 @@ def test_finished_run_holds_the_outcome_and_is_found_again(whole):
     assert [row["eval_return"] for row in metrics_rows(whole)] == arrays["eval_return"].tolist()
 
 
+@slow
 def test_fresh_training_that_was_stopped_is_continued_beside_the_finished_one(whole, tmp_path):
     first = train(CONFIG, tmp_path)
     train_until(30, [CONFIG], tmp_path, fresh=True)
@@ -70,6 +67,7 @@ def test_fresh_training_that_was_stopped_is_continued_beside_the_finished_one(wh
     assert [path.name for path in tmp_path.iterdir()] == [first.id]
 
 
+@slow
 def test_one_process_trains_at_a_time(whole, tmp_path, monkeypatch):
     part = tmp_path / f"{CONFIG.run_id}.part"
     with (
@@ -87,14 +85,16 @@ def test_one_process_trains_at_a_time(whole, tmp_path, monkeypatch):
 # --- stops ------------------------------------------------------------------------------------
 
 
-def test_training_is_the_same_wherever_it_is_stopped(whole, tmp_path):
+@slow
+def test_stopped_training_equals_an_uninterrupted_one(whole, tmp_path):
     """Episodes are longer than an epoch and are repeated when the training goes on."""
     run = train_with_stops(CONFIG, tmp_path, 1, 33, 40, 59)
     assert_same_outcome(run, whole)
     assert run.metrics["episodes"] == [2]
 
 
-def test_training_with_a_model_is_the_same_wherever_it_is_stopped(tmp_path):
+@slow
+def test_stopped_training_with_a_model_equals_an_uninterrupted_one(tmp_path):
     config = quick_config("narl", seeds=(0, 4))
     expected = train(config, tmp_path / "whole")
     run = train_with_stops(config, tmp_path / "parts", 20, 33)
@@ -103,6 +103,7 @@ def test_training_with_a_model_is_the_same_wherever_it_is_stopped(tmp_path):
     assert networks == {"ensemble", "interface", "sac", "termination"}
 
 
+@slow
 def test_mujoco_is_resumed_in_mid_episode(tmp_path):
     config = quick_config(env="InvertedPendulum-v5", seeds=(0, 1))
     expected = train(config, tmp_path / "whole")
@@ -124,6 +125,7 @@ class Fickle(toy_worlds.Toy):
         return obs + 1e-3 * self.number, *rest
 
 
+@slow
 def test_episode_that_cannot_be_repeated_is_replaced_by_a_new_one(tmp_path, caplog):
     config = quick_config(seeds=(0, 4))
     parts = UserParts(env=lambda: TimeLimit(Fickle(), 30))
@@ -135,6 +137,7 @@ def test_episode_that_cannot_be_repeated_is_replaced_by_a_new_one(tmp_path, capl
     assert message.startswith("Fickle (seeds 0, 4): the same seed and actions did not lead")
 
 
+@slow
 @pytest.mark.parametrize("false", [False, np.False_])
 def test_callback_that_returns_false_stops_the_training(tmp_path, false):
     rows = []
@@ -153,6 +156,7 @@ def test_callback_that_returns_false_stops_the_training(tmp_path, false):
     assert train(CONFIG, tmp_path, on_epoch=lambda row: false).metrics["steps"] == 60
 
 
+@slow
 def test_training_stopped_before_its_first_step_begins_anew(whole, tmp_path):
     with pytest.raises(Stopped, match=r"^stopped at step 0$"):
         train(CONFIG, tmp_path, should_stop=lambda: True)
@@ -160,6 +164,7 @@ def test_training_stopped_before_its_first_step_begins_anew(whole, tmp_path):
     assert_same_outcome(train_with_stops(CONFIG, tmp_path), whole)
 
 
+@slow
 def test_training_until_solved_ends_early(tmp_path):
     run = train(quick_config(until_solved=True, solved_return=-1e6), tmp_path)
     assert (run.metrics["steps"], run.metrics["solved_step"]) == (20, [20])
@@ -169,6 +174,7 @@ def test_training_until_solved_ends_early(tmp_path):
 # --- faults -----------------------------------------------------------------------------------
 
 
+@slow
 @pytest.mark.parametrize(
     ("what", "line"),
     [
@@ -192,6 +198,7 @@ def test_fault_is_named_and_training_resumes_from_the_checkpoint(
     assert metrics_rows(run) == metrics_rows(whole)  # the environment is the same without faults
 
 
+@slow
 def test_fault_before_the_first_checkpoint_leaves_no_folder(tmp_path, monkeypatch):
     monkeypatch.setitem(toy_worlds.FAULTS, "what", "raise")
     monkeypatch.setitem(toy_worlds.FAULTS, "at", 10)

@@ -12,7 +12,7 @@ from narl.deep.replicas import BatchedReplicas
 from narl.deep.trainer import Trainer
 from narl.deep.training_run import run_training
 from narl.errors import InputError
-from narl.storage import STAGED, list_unfinished_runs, save_run
+from narl.storage import STAGED, list_run_ids, list_unfinished_runs, save_run
 from short_trainings import flip_bit, metrics_rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cache")]
@@ -73,20 +73,20 @@ def test_group_of_missing_runs_is_stopped_and_continued(alone, tmp_path):
 # --- configurations that end before the others ------------------------------------------------
 
 
-def racing(algo, seeds, root):
+def racing(root):
     """Return configurations of one seed each until solved; one is solved in the first epoch."""
-    look = quick_config(algo, seeds=seeds)
+    look = quick_config(seeds=(0, 1, 2))
     returns = metrics_rows(train(look, root))[0]["eval_return"]
     return [
         dataclasses.replace(look, seeds=(seed,), until_solved=True, solved_return=max(returns))
-        for seed in seeds
+        for seed in look.seeds
     ]
 
 
 @pytest.fixture(scope="module")
 def race(tmp_path_factory, cache):
     """Three configurations, one of which is done first, and their runs, each trained alone."""
-    configs = racing("sac", (0, 1, 2), tmp_path_factory.mktemp("look"))
+    configs = racing(tmp_path_factory.mktemp("look"))
     runs = [train(config, tmp_path_factory.mktemp("alone")) for config in configs]
     steps = [run.metrics["steps"] for run in runs]
     assert min(steps) == 20
@@ -100,15 +100,24 @@ def test_configuration_that_is_solved_first_ends_there(race, tmp_path):
 
 
 @pytest.mark.parametrize("step", [20, 33])
-def test_solved_configuration_survives_a_stop_and_the_group_is_found(race, tmp_path, step):
+def test_solved_configuration_survives_a_stop_and_the_group_is_found(
+    race, tmp_path, step, monkeypatch
+):
     configs, alone, first = race
     train_until(step, configs, tmp_path)
     # Another process trains the solved one by itself: the group is found nevertheless.
     train(configs[first], tmp_path)
-    resumed = []
+    resumed, deactivate, inactive = [], Trainer.deactivate, []
+
+    def record(trainer, replicas):
+        inactive.append((trainer.counters.step, replicas))
+        deactivate(trainer, replicas)
+
+    monkeypatch.setattr(Trainer, "deactivate", record)
     found = [i == first for i in range(3)]
     assert_trained(configs, tmp_path, alone, found, on_resume=resumed.append)
     assert resumed == [step]
+    assert inactive[0] == (step, slice(first, first + 1))
 
 
 @pytest.fixture
@@ -150,14 +159,20 @@ def test_run_that_was_staged_after_the_last_checkpoint_is_trained_again(race, tm
     train_until(10, configs, tmp_path)
     (left,) = list_unfinished_runs(tmp_path)
     save_run(left.path / STAGED, configs[first].record(), {"steps": 1}, {})
-    assert_trained(configs, tmp_path, alone, [False] * 3)
+    staged = []
+
+    def on_resume(step):
+        staged.extend(list_run_ids(left.path / STAGED))
+
+    assert_trained(configs, tmp_path, alone, [False] * 3, on_resume=on_resume)
+    assert staged == []
 
 
 def test_batch_goes_on_without_the_replicas_that_are_done(tmp_path, monkeypatch):
     """As on an accelerator: stopped after one is done, and continued, to the last bit."""
     batched = functools.partial(Trainer, make_replicas=BatchedReplicas)
     monkeypatch.setattr("narl.deep.training_run.Trainer", batched)
-    configs = racing("narl", (0, 1, 2), tmp_path / "look")
+    configs = racing(tmp_path / "look")
     whole = [run for run, _ in run_training(configs, tmp_path / "whole")]
     steps = [run.metrics["steps"] for run in whole]
     assert min(steps) == 20

@@ -1,18 +1,14 @@
 """Selections, bonuses and terminations of the user: checked, used, and given again to `load`."""
 
 import jax.numpy as jnp
-import numpy as np
 import pytest
-from quick_trainings import quick_options
+from quick_trainings import actions_of, quick_agent, quick_options
 
 import narl
 from narl.deep.algorithms import register_algorithm
 from narl.deep.selection import select_optimistic, take_members
 from narl.errors import InputError
 from short_trainings import ENV
-
-OBS = np.random.default_rng(0).normal(size=(7, 2))
-OPTIONS = quick_options("narl")
 
 
 def select_first(key, candidates, params):
@@ -35,42 +31,37 @@ def stop(row):
     return row["step"] < 40
 
 
-def actions(agent):
-    """Return the bytes of an agent's actions for a batch."""
-    return agent.predict(OBS)[0].tobytes()
-
-
 @pytest.mark.slow
 def test_functions_of_the_user_are_used_and_given_again(cache, registry, tmp_path):
     """A program holds all registered ways to select; all agents of this test share one."""
-    plain = narl.NARL(ENV, **OPTIONS).learn(60, stop)
+    plain = quick_agent("narl").learn(60, stop)
     register_algorithm("first", select_first, hundred, members=2)
     # The built-in function is the algorithm's own, also beside others.
-    agent = narl.NARL(ENV, select=select_optimistic, **OPTIONS).learn(60, stop)
-    assert actions(agent) == actions(plain)
+    agent = quick_agent("narl", select=select_optimistic).learn(60, stop)
+    assert actions_of(agent) == actions_of(plain)
     assert agent.history[-1]["selected"] == plain.history[-1]["selected"] != [[1.0, 0.0]]
 
-    own = narl.NARL(ENV, select=select_first, bonus=hundred, **OPTIONS).learn(60, stop)
+    own = quick_agent("narl", select=select_first, bonus=hundred).learn(60, stop)
     row = own.history[-1]
     assert row["selected"] == row["reward_selected"] == [[1.0, 0.0]]
     assert row["value_distance"] == [[0.0, 0.0]]
     assert row["model_return"][0] > 1000 > plain.history[-1]["model_return"][0]
-    assert actions(own) != actions(plain)
-    registered = narl.Agent(ENV, algo="first", **OPTIONS).learn(60, stop)
+    assert actions_of(own) != actions_of(plain)
+    registered = narl.Agent(ENV, algo="first", **quick_options("narl")).learn(60, stop)
     assert registered.history[-1]["model_return"] == row["model_return"]
-    assert actions(registered) == actions(own)
+    assert actions_of(registered) == actions_of(own)
 
     path = own.save(tmp_path / "own", data=True)
     again = narl.load(registered.save(tmp_path / "registered", data=True))
     assert (type(again), again.algo) == (narl.Agent, "first")
     for parts, missing in (({}, "select"), ({"select": select_first}, "bonus")):
         bare = narl.load(path, **parts)
-        assert actions(bare) == actions(own)
+        assert actions_of(bare) == actions_of(own)
         with pytest.raises(InputError, match=f"{missing}: it was the user's own; give it to narl"):
             bare.learn(20)
     complete = narl.load(path, select=select_first, bonus=hundred).learn(20)
     assert complete.history[-1]["selected"] == [[1.0, 0.0]]
-    assert actions(again.learn(20)) == actions(complete)
+    assert actions_of(again.learn(20)) == actions_of(complete)
 
 
 @pytest.mark.slow
@@ -81,8 +72,8 @@ def test_termination_of_the_user_ends_imagined_trajectories(cache, tmp_path):
         shapes.add((obs.shape, action.shape, next_obs.shape))
         return ends_at_once(obs, action, next_obs)
 
-    options = OPTIONS | {"rollout_schedule": (0, 0, 2, 2)}
-    agent = narl.NARL(ENV, termination=termination, **options).learn(60)
+    options = {"rollout_schedule": (0, 0, 2, 2), "termination": termination}
+    agent = quick_agent("narl", **options).learn(60)
     assert shapes == {((2,), (1,), (2,))}
     assert agent.history[-1]["imagined"] == [2 * 40.0]  # two fits, one step per trajectory
     path = agent.save(tmp_path / "agent", data=True)

@@ -1,6 +1,5 @@
 """Experiments: valid cells, verdicts by their rules, and outcomes that can be stored."""
 
-import json
 import math
 import subprocess
 import sys
@@ -11,7 +10,6 @@ import pytest
 from fake_results import tabular_result
 
 from narl import cli
-from narl.errors import InputError
 from narl.experiments import (
     EXPERIMENTS,
     SCALES,
@@ -183,11 +181,3 @@ def test_help_of_reproduce_names_every_experiment(capsys):
     assert cli.main(["reproduce", "--help"]) == 0
     text = capsys.readouterr().out
     assert [name for name in EXPERIMENTS if name not in text] == []
-
-
-def test_damaged_outcome_is_refused_in_one_line(tmp_path):
-    path = tmp_path / "x.json"
-    path.write_text(json.dumps({"charts": []}))
-    with pytest.raises(InputError, match=r"x\.json cannot be read") as caught:
-        load_outcome(path)
-    assert "\n" not in str(caught.value)

@@ -36,8 +36,8 @@ def read(file: str) -> str:
 
 
 def test_report_writes_a_page_and_figures(call, tmp_path) -> None:
-    run = save_finished(training(seeds=(0, 1)), replicas=2)
-    answer = call("report", run.id[:15], "--out", "new/page.html")
+    run = save_finished(training(seeds=(0, 1)), "kept", replicas=2)
+    answer = call("report", run.id[:15], "--runs", "kept", "--out", "new/page.html")
     assert answer == (0, f"{POLE}: 5 files\nopen {Path('new/page.html')}\n", "")
     names = [f"train-invertedpendulum-v5-{name}" for name in ("returns", "seeds")]
     files = {f"page-figures/{name}.{kind}" for name in names for kind in ("png", "pdf")}
@@ -59,33 +59,6 @@ def test_json_lists_outcomes_and_files(call) -> None:
     assert result["report"] == "report.html"
     assert len(result["files"]) == 5
     assert all(Path(file).is_file() for file in result["files"])
-
-
-def test_runs_folder_is_an_option_or_an_environment_variable(call, monkeypatch) -> None:
-    run = save_finished(training(), "kept")
-    assert call("report", run.id, "--runs", "kept").status == 0
-    assert call("report", run.id).status == 2
-    monkeypatch.setenv("NARL_RUNS", "kept")
-    assert call("report", run.id).status == 0
-
-
-def test_finished_and_unfinished_runs_of_one_id_can_both_be_named(call) -> None:
-    run = save_finished(training())
-    save_unfinished(training().record(), metrics_rows(training(), [5.0]))
-    digits = run.id[-10:]
-    assert call("report", run.id, f"{run.id}.part").status == 0
-    assert f"SAC ({digits}): one seed, 750 steps." in read("report.html")
-    unfinished = f"SAC ({digits}, unfinished): one seed, 250 of 5,000 steps, not finished."
-    assert unfinished in read("report.html")
-    assert call("report", run.id).status == 0
-    assert "SAC: one seed, 750 steps." in read("report.html")
-
-
-def test_same_training_from_two_folders_is_shown_twice(call) -> None:
-    paths = [str(save_finished(training(), root).path) for root in ("here", "there")]
-    assert call("report", *paths).status == 0
-    assert "SAC #1: one seed" in read("report.html")
-    assert "SAC #2: one seed" in read("report.html")
 
 
 def refusal(call, *arguments: str) -> str:
@@ -112,14 +85,6 @@ def test_unfinished_runs_without_an_epoch_or_configuration_are_refused(call) -> 
     assert refusal(call, part).startswith(f"run: {part}: {TRAINING} cannot be read")
 
 
-def test_missing_and_ambiguous_runs_are_refused(call) -> None:
-    assert "'train' is not there" in refusal(call, "train")
-    run = save_finished(training())
-    assert f"did you mean {run.id!r}?" in refusal(call, "train-sac-wrong")
-    save_finished(training(seeds=(1,)))
-    assert "give more of the id" in refusal(call, "train-sac")
-
-
 def test_damaged_runs_and_those_of_another_version_are_refused(call) -> None:
     run = save_finished(training())
     (run.path / PROGRESS).write_text("{}\n")
@@ -134,21 +99,12 @@ def test_damaged_runs_and_those_of_another_version_are_refused(call) -> None:
     ("arguments", "message"),
     [
         (["train-sac", "--scale", "paper"], "--scale: it is for experiments"),
-        (["train-sac", "--also", "more"], "--also: it is for experiments"),
         (["train-sac", "--results", "elsewhere"], "--results: it is for experiments"),
         (["--runs", "kept"], "--runs: it is for trainings"),
     ],
 )
 def test_options_for_the_other_kind_of_report_are_refused(call, arguments, message) -> None:
     assert refusal(call, *arguments).startswith(message)
-
-
-def test_help_names_experiments_and_trainings(call) -> None:
-    answer = call("report", "--help")
-    assert answer.status == 0
-    assert "[RUN ...]" in answer.out
-    assert "`narl reproduce`" in answer.out
-    assert "trainings of `narl train`" in answer.out
 
 
 @pytest.mark.slow

@@ -166,20 +166,6 @@ def test_level_of_solved_is_drawn_where_it_is_near() -> None:
     assert "olved" not in chart_of(two, "returns").caption
 
 
-def test_captions_say_what_is_averaged() -> None:
-    def caption(*configs: Any) -> str:
-        return chart_of(section_of(*map(summary, configs)), "returns").caption
-
-    assert caption(training()).startswith("The return of one deterministic episode")
-    assert caption(training()).endswith("One seed.")
-    several = caption(training(seeds=(0, 1), eval_episodes=3))
-    assert several.startswith("The mean return of 3 deterministic episodes")
-    assert several.endswith("Mean ± one standard deviation over seeds.")
-    different = caption(training(), training("mbpo", eval_episodes=3))
-    assert different.startswith("The mean return of deterministic episodes")
-    assert different.endswith("One seed each.")
-
-
 # --- tables and texts -------------------------------------------------------------------------
 
 

@@ -1,5 +1,6 @@
 """Files and folders are written completely or not at all, verified, and locked."""
 
+import fcntl
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -225,6 +226,33 @@ def test_folder_is_locked_by_one_process_until_it_ends(tmp_path, start_program):
     with pytest.raises(InputError, match=f"process {os.getpid()} is writing"), lock_folder(folder):
         lock_folder(folder).__enter__()  # one process cannot lock it twice either
     assert lock_holder(folder) is None
+
+
+@pytest.mark.parametrize("created_again", [False, True])
+def test_lock_of_a_deleted_folder_is_taken_anew(tmp_path, monkeypatch, created_again):
+    run, flock = tmp_path / "run", fcntl.flock
+    deletions = []
+
+    def flock_after_deletion(descriptor: int, operation: int) -> None:
+        """Delete the folder between the opening of its lock and the first call of flock."""
+        if not deletions:
+            deletions.append(run)
+            remove_folder(run)
+            if created_again:
+                run.mkdir()
+                (run / ".lock").touch()
+        flock(descriptor, operation)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", flock_after_deletion)
+        first = lock_folder(run)
+        first.__enter__()
+    assert deletions
+    assert lock_holder(run) == os.getpid()
+    with pytest.raises(InputError, match="is writing"):
+        lock_folder(run).__enter__()
+    first.__exit__(None, None, None)
+    assert lock_holder(run) is None
 
 
 @pytest.mark.parametrize("content", ["", "no number", "-7", str(10**30)])

@@ -18,11 +18,19 @@ def row(epoch: int) -> dict:
 
 def test_rows_are_read_in_order(log):
     assert (log.rows(), log.lines()) == ([], b"")
-    for epoch in range(3):
-        log.append(row(epoch))
+    lines = [log.append(row(epoch)) for epoch in range(3)]
     assert log.rows() == [row(0), row(1), row(2)]
-    assert log.lines() == log.path.read_bytes() == rows_to_bytes(log.rows())
+    assert log.lines() == log.path.read_bytes() == rows_to_bytes(log.rows()) == b"".join(lines)
     assert rows_from_bytes(log.lines()) == log.rows()
+
+
+def test_cleared_log_is_empty(log):
+    log.append(row(0))
+    for _ in range(2):  # the second time there is no file
+        log.clear()
+        assert log.rows() == []
+    log.append(row(1))
+    assert log.rows() == [row(1)]
 
 
 def test_numbers_become_plain_and_non_finite_ones_null(log):

@@ -78,7 +78,7 @@ def test_storage_imports_no_jax_and_no_other_package_of_narl(start_program):
     modules, errors = program.communicate(timeout=60)
     assert (program.returncode, errors) == (0, "")
     packages = {module.split(".")[1] for module in modules.split()}
-    assert packages <= {"errors", "lazy_names", "storage", "registration"}
+    assert packages <= {"errors", "lazy_names", "storage"}
 
 
 def test_run_id_is_a_slug_and_a_digest_of_the_configuration(monkeypatch):

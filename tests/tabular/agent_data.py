@@ -79,6 +79,11 @@ def noisy_mdp(seed: int, num_states=5, num_actions=3, horizon=4, num_successors=
     return make_mdp(p, r, p0, horizon, r_std=rng.random(r.shape))
 
 
+def random_policy(seed: int, mdp: TabularMDP) -> np.ndarray:
+    shape = mdp.horizon, mdp.num_states
+    return np.random.default_rng(seed).integers(mdp.num_actions, size=shape)
+
+
 def assert_plan(plan, expected):
     """Compare a plan in float32 with (q, value) in float64."""
     q, value = expected

@@ -78,11 +78,11 @@ def test_weights_select_the_steps_of_each_member():
     np.testing.assert_array_equal(stats.visits[3], [[0, 2], [1, 0], [0, 0]])
     assert stats.transitions[3, 0, 1, 2] == 2
     assert stats.reward_sum[3, 0, 1] == pytest.approx(0.2)
-    r_hat, p_hat = estimate_model(stats, problem)
+    r_hat, p_hat = tables_of(stats, problem)
     # A member without data at a pair follows the N=0 rule there.
     np.testing.assert_array_equal(r_hat[1], np.zeros((3, 2)))
-    np.testing.assert_allclose(dense(p_hat, 3)[1], 1 / 3)
-    np.testing.assert_allclose(dense(p_hat, 3)[2, 0, 1], [0, 1, 0])
+    np.testing.assert_allclose(p_hat[1], 1 / 3)
+    np.testing.assert_allclose(p_hat[2, 0, 1], [0, 1, 0])
 
 
 @pytest.mark.parametrize("which", ["deep_sea", slow("sparse"), "dense"])

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from narl import registration
+from narl import gymnasium_registration
 from narl.errors import InputError
 from narl.tabular.envs import (
     ENVIRONMENTS,
@@ -206,7 +206,7 @@ def test_make_builds_every_named_environment(name, shape, horizon):
 
 
 def test_gymnasium_names_cover_all_environments():
-    assert list(registration.NAMES.values()) == list(ENVIRONMENTS)
+    assert list(gymnasium_registration.NAMES.values()) == list(ENVIRONMENTS)
 
 
 def test_make_uses_horizon_and_seed():
@@ -270,9 +270,9 @@ def test_builders_refuse_wrong_values(build, line):
 
 
 def test_registered_environments_take_options():
-    registration.register()
-    registration.register()
-    assert set(registration.NAMES) <= set(gymnasium.registry)
+    gymnasium_registration.register()
+    gymnasium_registration.register()
+    assert set(gymnasium_registration.NAMES) <= set(gymnasium.registry)
     env = gymnasium.make("narl/DeepSea-v0", size=4)
     assert env.observation_space.n == 16
     assert gymnasium.make("narl/RandomMDP-v0", seed=3).unwrapped.mdp.name == "random_mdp-10-3"
@@ -284,9 +284,12 @@ def test_registered_environments_take_options():
     ("imports", "env_id"),
     [
         ("import gymnasium, narl, sys; assert 'jax' not in sys.modules", "narl/RiverSwim-v0"),
+        ("import narl.gymnasium_registration, gymnasium", "narl/RiverSwim-v0"),
+        ("import narl, gymnasium; narl.tabular", "narl/RiverSwim-v0"),
         ("import gymnasium", "narl:narl/RiverSwim-v0"),
         ("import narl, gymnasium", "narl.tabular:narl/RiverSwim-v0"),
-        ("import narl, gymnasium; narl.tabular", "narl/RiverSwim-v0"),
+        ("import gymnasium", "narl.gymnasium_registration:narl/RiverSwim-v0"),
+        ("import narl.tabular, gymnasium", "narl.gymnasium_registration:narl/RiverSwim-v0"),
     ],
 )
 def test_registered_ids_can_be_made_after_imports(imports, env_id):

@@ -1,6 +1,7 @@
 """Conversion of MDPs from and to Gymnasium and `.npz` files."""
 
 import dataclasses
+import os
 
 import gymnasium
 import numpy as np
@@ -9,7 +10,7 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narl import registration
+from narl import gymnasium_registration
 from narl.errors import InputError
 from narl.tabular.envs import deep_sea, random_mdp, riverswim, stochastic_chain
 from narl.tabular.io import (
@@ -155,9 +156,9 @@ def test_environments_pass_the_checker_of_gymnasium(mdp, render_mode):
     assert env.action_space.n == mdp.num_actions
 
 
-@pytest.mark.parametrize("gymnasium_id", registration.NAMES)
+@pytest.mark.parametrize("gymnasium_id", gymnasium_registration.NAMES)
 def test_registered_environments_pass_the_checker_of_gymnasium(gymnasium_id):
-    registration.register()
+    gymnasium_registration.register()
     env = gymnasium.make(gymnasium_id).unwrapped
     check_env(env)
     assert env.spec.id == gymnasium_id
@@ -235,7 +236,7 @@ def test_conversion_to_gymnasium_and_back_is_exact():
     assert from_gymnasium(env, 9).horizon == 9
     with pytest.raises(InputError, match=r"^horizon: -1 is wrong"):
         from_gymnasium(env, -1)
-    registration.register()
+    gymnasium_registration.register()
     assert_same(from_gymnasium("narl/DeepSeaStochastic-v0", size=4), mdp)
 
 
@@ -381,14 +382,23 @@ def test_load_npz_refuses_damaged_files(tmp_path):
             load_npz(path)
 
 
+def test_saved_npz_is_read_by_numpy(tmp_path):
+    mdp = deep_sea(3)
+    with np.load(save_npz(tmp_path / "a.npz", mdp), allow_pickle=False) as entries:
+        assert sorted(entries) == sorted((*ARRAYS, "horizon", "solved_rule", "name"))
+        np.testing.assert_array_equal(entries["p"], mdp.p)
+        assert (entries["horizon"], entries["name"]) == (3, "deep_sea-3")
+    with np.load(save_npz(tmp_path / "b.npz", riverswim())) as entries:
+        assert "bad" not in entries  # RiverSwim has none
+
+
 def test_failed_save_keeps_the_old_file(tmp_path, monkeypatch):
     path = save_npz(tmp_path / "a.npz", riverswim())
 
-    def full_disk(file, **entries):
-        file.write_bytes(b"half")
+    def full_disk(descriptor):
         raise OSError("no space left")
 
-    monkeypatch.setattr(np, "savez_compressed", full_disk)
+    monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(OSError, match="no space left"):
         save_npz(path, deep_sea(3))
     assert_same(load_npz(path), riverswim())

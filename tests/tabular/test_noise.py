@@ -12,7 +12,6 @@ from scipy.optimize import brentq
 from scipy.stats import ks_2samp, kstest
 
 from narl.tabular.noise import (
-    Noise,
     as_products,
     from_vectors,
     gaussian_dynamics,
@@ -21,7 +20,6 @@ from narl.tabular.noise import (
     per_stage_products,
     project_to_simplex,
 )
-from narl.tabular.planning import naevi
 from narl.tabular.sampling import normal
 from narl.tabular.transitions import Dynamics, dense
 
@@ -151,21 +149,6 @@ def test_lazy_products_of_huge_and_ordinary_values_share_directions():
     np.testing.assert_allclose(scaled, expected, rtol=0, atol=1e-3 * np.abs(expected).max())
 
 
-def plans(dynamics_of, instance, keys, clip):
-    """Return Ṽ and Q̃ of NAEVI over many keys."""
-    p, r, p0, sigma = instance
-    xi_r = jnp.zeros((1, *r.shape))
-
-    @quick
-    @jax.vmap
-    def plan(key):
-        noise = Noise(xi_r, dynamics_of(key, sigma))
-        return naevi(p, r, noise, p0, 4, clip=clip, clip_reward=False)
-
-    result = plan(keys)
-    return np.asarray(result.value), np.asarray(result.q)
-
-
 def instance():
     rng = np.random.default_rng(8)
     p = reference.random_kernel(rng, 12, 2)
@@ -175,40 +158,11 @@ def instance():
 
 
 @pytest.mark.parametrize(
-    ("measure", "clip"),
-    [
-        slow("signed", "none"),
-        slow("centred", "horizon"),
-    ],
-)
-def test_plans_with_lazy_products_have_the_law_of_vector_products(measure, clip):
-    shape = (3, 12, 2)
-
-    def with_vectors(key, sigma):
-        return from_vectors(normal(key, (*shape, 12)) * sigma[..., None], measure)
-
-    def with_lazy_products(key, sigma):
-        return lazy_products(normal(key, (4, *shape)), sigma, 12, measure)
-
-    key_vectors, key_lazy = jax.random.split(jax.random.key(5))
-    vectors = plans(with_vectors, instance(), jax.random.split(key_vectors, 4000), clip)
-    lazy = plans(with_lazy_products, instance(), jax.random.split(key_lazy, 4000), clip)
-    assert ks_2samp(vectors[0], lazy[0]).pvalue > MIN_PVALUE
-    for h, s, a in [(0, 0, 0), (0, 5, 1), (1, 3, 0), (2, 11, 1)]:
-        assert ks_2samp(vectors[1][:, h, s, a], lazy[1][:, h, s, a]).pvalue > MIN_PVALUE
-    # Shared noise correlates the stages: the correlation is part of the distribution.
-    both = [np.corrcoef(q[:, 0, 2, 0], q[:, 1, 2, 0])[0, 1] for q in (vectors[1], lazy[1])]
-    assert abs(both[0] - both[1]) < 0.08
-    assert both[0] > 0.3
-
-
-@pytest.mark.parametrize(
     ("measure", "fresh", "horizon"),
     [
         ("signed", False, 4),
         ("centred", False, 20),
         ("signed", True, 4),
-        slow("simplex", False, 4),
         slow("simplex", True, 20),
     ],
 )

@@ -1,14 +1,11 @@
-"""The runner: episodes, scores, and independence of batches and chunks."""
-
-import dataclasses
+"""The runner: scores of a run, independence of batches and chunks, and the end once solved."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from agent_data import noisy_mdp, quick, slow
-from scipy.stats import chisquare
-from variants import VARIANTS, unoptimised
+from agent_data import noisy_mdp, random_policy, slow
+from variants import QUICK, VARIANTS, unoptimised
 
 from narl.errors import InputError
 from narl.tabular import (
@@ -16,7 +13,6 @@ from narl.tabular import (
     Plan,
     TabularMDP,
     deep_sea,
-    make_mdp,
     policy_value,
     random_mdp,
     riverswim,
@@ -25,28 +21,9 @@ from narl.tabular import (
     solve,
     solved_at,
 )
-from narl.tabular.options import agent_options
-from narl.tabular.problem import _cumulate, make_problem, make_world
-from narl.tabular.registry import make_agent
-from narl.tabular.runner import exact_regret, greedy_policy, play, run_episode
+from narl.tabular.problem import make_problem
 
 SCORES = ("regret", "value", "trajectory_gap", "realised_return")
-MIN_PVALUE = 1e-4
-
-quick_regret = quick(exact_regret)
-many_policies = quick(jax.vmap(greedy_policy, (0, None)))
-
-
-def world_of(mdp: TabularMDP, slots: bool = True):
-    problem = make_problem(mdp, 1)
-    if not slots:
-        problem = dataclasses.replace(problem, successors=None)
-    return make_world(mdp, solve(mdp), problem)
-
-
-def random_policy(seed: int, mdp: TabularMDP) -> np.ndarray:
-    shape = mdp.horizon, mdp.num_states
-    return np.random.default_rng(seed).integers(mdp.num_actions, size=shape)
 
 
 def scripted(policies: np.ndarray, num_actions: int, value: float = 0.0, on_trace=None) -> Agent:
@@ -90,145 +67,6 @@ def assert_same(trace, other, rows=slice(None)):
         np.testing.assert_array_equal(actual, expected, err_msg=name)
 
 
-# --- exact regret --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("sizes", [(5, 3, 4), (12, 2, 6)], ids=["dense", "slots"])
-def test_exact_regret_is_the_difference_of_values(sizes):
-    num_successors = 3 if sizes[0] == 12 else None
-    for seed in range(10):
-        mdp = noisy_mdp(seed, *sizes, num_successors)
-        world = world_of(mdp)
-        assert (world.p.successors is None) == (num_successors is None)
-        policy = random_policy(seed, mdp)
-        expected = solve(mdp).value - policy_value(mdp, policy)
-        assert float(quick_regret(world, policy)) == pytest.approx(expected, rel=2e-6)
-        assert float(quick_regret(world, solve(mdp).q_star.argmax(-1))) == 0.0
-
-
-def test_regret_below_the_rounding_of_values_is_exact():
-    # Both actions earn 20; the second misses 1e-9 in the last step, with probability 1/2.
-    r = np.array([[1000.0, 1000.0], [20.0, 20.0 - 1e-9]])
-    mdp = make_mdp(np.full((2, 2, 2), 0.5), r, [1, 0], horizon=2)
-    policy = np.array([[0, 0], [0, 1]])
-    assert float(quick_regret(world_of(mdp), policy)) == pytest.approx(0.5e-9, rel=1e-5)
-
-
-# --- the policy that is played -------------------------------------------------------------
-
-TIES = {
-    # The largest value, values that rounding may have separated from it, and smaller ones.
-    "all equal": ([2.0, 2.0, 2.0, 2.0], [0, 1, 2, 3]),
-    "two equal": ([1.0, 0.0, 1.0, 0.5], [0, 2]),
-    "below zero": ([-3.0, -1.0, -1.0, -1.0], [1, 2, 3]),
-    "infinite": ([np.inf, np.inf, 0.0, -np.inf], [0, 1]),
-    "no tie": ([1.0, 3.0, 2.0, 0.0], [1]),
-    "rounded": ([20.0, 20.0 - 1.5e-5, 19.99, 20.0 - 8e-6], [0, 1, 3]),
-    "rounded, negative": ([-20.0 - 1.5e-5, -20.0, -20.0 - 8e-6, -20.01], [0, 1, 2]),
-    "rounded, huge": ([1e29, 1e30, 1e30 * (1 - 5e-7), 1e30 * (1 - 1e-4)], [1, 2]),
-    "rounded, tiny": ([1e-20, 1e-20 * (1 - 5e-7), 0.9e-20, -1.0], [0, 1]),
-    "zero": ([0.0, -1e-3, 0.0, -1e-6], [0, 2]),
-    "negative zero": ([-0.0, 0.0, -1e-6, -5.0], [0, 1]),
-    "barely smaller": ([1.0, 1.0 - 3e-6, 1.0 - 5e-7, 0.0], [0, 2]),
-}
-
-
-def test_greedy_policy_breaks_ties_uniformly_and_independently():
-    q = np.array([[values for values, _ in TIES.values()]], np.float32)
-    keys = jax.random.split(jax.random.key(0), 12_000)
-    policies = np.asarray(many_policies(keys, jnp.asarray(q)))[:, 0]
-    for s, (kind, (_, tied)) in enumerate(TIES.items()):
-        counts = np.bincount(policies[:, s], minlength=4)
-        assert counts[tied].sum() == len(keys), kind
-        assert len(tied) == 1 or chisquare(counts[tied]).pvalue > MIN_PVALUE, kind
-    together = np.bincount(2 * policies[:, 0] + (policies[:, 1] == 2), minlength=8)
-    assert chisquare(together).pvalue > MIN_PVALUE
-
-
-# --- playing -------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def played():
-    """20 000 episodes of one policy in an MDP of 12 states with three successors per pair."""
-    mdp = noisy_mdp(3, num_states=12, num_actions=2, horizon=6, num_successors=3)
-    policy = random_policy(3, mdp)
-    keys = jax.random.split(jax.random.key(5), 20_000)
-    many = quick(jax.vmap(play, (0, None, None)))
-    sparse, full = world_of(mdp), world_of(mdp, slots=False)
-    assert sparse.p.successors is not None
-    assert full.p.successors is None
-    return mdp, policy, many(keys, sparse, policy), many(keys, full, policy)
-
-
-def test_play_is_the_same_with_slots_and_dense(played):
-    _, _, sparse, full = played
-    jax.tree.map(np.testing.assert_array_equal, sparse, full)
-
-
-def test_play_follows_p0_and_p(played):
-    mdp, policy, episodes, _ = played
-    states, actions = np.asarray(episodes.states), np.asarray(episodes.actions)
-    first = np.bincount(states[:, 0], minlength=12)
-    assert chisquare(first, mdp.p0 * first.sum()).pvalue > MIN_PVALUE
-    np.testing.assert_array_equal(actions, policy[np.arange(6), states[:, :-1]])
-    counts = np.zeros(mdp.p.shape)
-    np.add.at(counts, (states[:, :-1], actions, states[:, 1:]), 1)
-    assert counts[mdp.p == 0].sum() == 0
-    pvalues = []
-    for s, a in np.argwhere(counts.sum(-1) > 500):
-        there = mdp.p[s, a] > 0
-        expected = mdp.p[s, a, there] * counts[s, a].sum()
-        pvalues.append(chisquare(counts[s, a, there], expected).pvalue)
-    assert len(pvalues) >= 12
-    assert min(pvalues) > MIN_PVALUE / len(pvalues)
-
-
-def test_play_draws_rewards_with_mean_and_deviation(played):
-    mdp, _, episodes, _ = played
-    pair = np.asarray(episodes.states[:, :-1]), np.asarray(episodes.actions)
-    z = (np.asarray(episodes.rewards) - mdp.r[pair]) / mdp.r_std[pair]
-    assert z.mean() == pytest.approx(0, abs=4 / np.sqrt(z.size))
-    assert z.std() == pytest.approx(1, abs=4 / np.sqrt(2 * z.size))
-    at_one_pair = z[(pair[0] == 0) & (pair[1] == pair[1][pair[0] == 0][0])]
-    assert at_one_pair.mean() == pytest.approx(0, abs=4 / np.sqrt(at_one_pair.size))
-    # Noise and moves have separate draws: a common one would change the variance of returns.
-    assert abs(np.corrcoef(z[:, 0], episodes.states[:, 1])[0, 1]) < 4 / np.sqrt(len(z))
-
-
-def test_play_gives_deterministic_rewards_exactly():
-    mdp = riverswim()
-    episode = quick(play)(jax.random.key(0), world_of(mdp), jnp.ones((20, 6), int))
-    pair = np.asarray(episode.states[:-1]), np.asarray(episode.actions)
-    np.testing.assert_array_equal(episode.rewards, mdp.r[pair].astype(np.float32))
-
-
-def extreme_rows(rng: np.random.Generator, num_states: int) -> np.ndarray:
-    """Return distributions with zeros anywhere and positive entries down to 1e-30."""
-    p = rng.random((200, num_states)) ** rng.integers(1, 60, (200, num_states))
-    p *= rng.random(p.shape) < rng.random((200, 1))
-    p[p.sum(-1) == 0, rng.integers(num_states)] = 1
-    p[:20] = np.eye(num_states)[rng.integers(num_states, size=20)]
-    p[20:40, 1:] = 0
-    p[20:40, 0], p[20:40, num_states // 2] = 1 - 1e-8, 1e-8
-    return p / p.sum(-1, keepdims=True)
-
-
-@pytest.mark.parametrize("num_states", [4, 40])
-def test_draws_never_pick_an_outcome_of_probability_zero(num_states):
-    rng = np.random.default_rng(num_states)
-    u = rng.integers(0, 2**23, 4000)
-    u[:2] = 0, 2**23 - 1  # the smallest and the largest uniform draw in float32
-    u = np.float32(u) / np.float32(2**23)
-    assert u.max() == np.float32(1) - np.float32(2**-23)
-    for row in extreme_rows(rng, num_states):
-        for p in (row, row[row > 0]):  # dense, and in slots
-            thresholds = np.float32(_cumulate(p))
-            draws = np.concatenate([u, thresholds, np.nextafter(thresholds, np.float32(0))])
-            outcome = (draws[draws < 1, None] >= thresholds).sum(-1)
-            assert (p[outcome] > 0).all()
-
-
 # --- the scores of a run -------------------------------------------------------------------
 
 NUM_POLICIES = 4
@@ -267,36 +105,6 @@ def test_mean_of_sampled_scores_is_the_exact_value(known, name):
     assert (np.abs(samples.mean(axis=1) - expected) < 4 * error).all()
     assert (error < 0.1).all()
     assert (samples >= 0).all() or name == "realised_return"
-
-
-@pytest.mark.slow
-def test_run_is_the_sequence_of_its_steps(fast_compile):
-    mdp, seed, num_episodes = riverswim(4, 5), 7, 3
-    trace = run("narl-ucrl", mdp, num_episodes, [seed], noise="bootstrap")
-    problem = make_problem(mdp, num_episodes)
-    world = make_world(mdp, solve(mdp), problem)
-    agent = make_agent("narl-ucrl", agent_options("narl-ucrl", noise="bootstrap"), problem)
-    make_plan, make_step = quick(agent.plan), quick(run_episode, static_argnums=1)
-    key_init, key_episodes = jax.random.split(jax.random.key(seed))
-    state = agent.init(key_init, problem)
-    for k in range(num_episodes):
-        key = jax.random.fold_in(key_episodes, k)
-        key_plan, key_ties, key_play, _ = jax.random.split(key, 4)
-        plan, _ = make_plan(key_plan, problem, state)
-        policy = greedy_policy(key_ties, plan.q)
-        episode = play(key_play, world, policy)
-        pair = np.asarray(episode.states[:-1]), np.asarray(episode.actions)
-        state, record = make_step(key, agent, problem, world, state)
-        expected = {
-            "policy_value": policy_value(mdp, np.asarray(policy)),
-            "value": float(plan.value),
-            "realised_return": mdp.r[pair].sum(),
-            "trajectory_gap": solve(mdp).gap[(np.arange(5), *pair)].sum(),
-        }
-        for score, number in expected.items():
-            assert getattr(trace, score)[0, k] == pytest.approx(number, abs=1e-6)
-        for score, number in zip(record._fields[:4], record[:4], strict=True):
-            assert getattr(trace, score)[0, k] == pytest.approx(float(number), abs=1e-6)
 
 
 # --- seeds, batches, chunks ----------------------------------------------------------------
@@ -351,12 +159,9 @@ def test_run_is_the_same_with_jax_in_64_bits(label, fast_compile):
 
 
 SEED_CASES = [
-    *(
-        ("riverswim", label)
-        for label in ("narl-ucrl", "narl-ucrl bootstrap", "narl-ucrl dirichlet")
-    ),
-    *(("riverswim", label) for label in ("narl-ucbvi", "ucrl2", "ucbvi", "rlsvi")),
-    *(("deep_sea", label) for label in ("ucrl2", "opsrl")),
+    *(("riverswim", name) for name in ("narl-ucrl", "narl-ucrl bootstrap", "narl-ucbvi", "rlsvi")),
+    *(("deep_sea", name) for name in ("ucrl2", "opsrl")),
+    ("riverswim", "narl-ucrl per stage"),
 ]
 
 
@@ -366,25 +171,18 @@ def test_seed_alone_is_the_seed_in_a_batch(env, label):
     """Ṽ_k is equal to the last bit, so that every decision is the same.
 
     The scores are sums that XLA orders by the number of seeds: they are equal up to float32
-    rounding, and no later episode depends on them.
+    rounding, and no later episode depends on them. With new noise per stage ‖Ṽ‖ is such a sum
+    and enters Ṽ: the one kind of noise without equal bits.
     """
     mdp, num_episodes = {"riverswim": (riverswim(), 40), "deep_sea": (deep_sea(6), 20)}[env]
     name, options = VARIANTS[label]
     batch = run(name, mdp, num_episodes, range(8), **options)
     alone = run(name, mdp, num_episodes, [5], **options)
-    np.testing.assert_array_equal(alone.value[0], batch.value[5])
+    tolerance = 2e-6 if "per stage" in label else 0
+    np.testing.assert_allclose(alone.value[0], batch.value[5], rtol=tolerance)
     for score in ("regret", "trajectory_gap", "realised_return"):
         actual, expected = getattr(alone, score)[0], getattr(batch, score)[5]
         np.testing.assert_allclose(actual, expected, rtol=2e-6, atol=2e-6, err_msg=score)
-
-
-@pytest.mark.slow
-def test_seed_alone_with_new_noise_per_stage_is_equal_up_to_rounding():
-    # ‖Ṽ‖ is such a sum and enters Ṽ: the one kind of noise without equal bits.
-    options = {"noised": "both", "per_stage": True}
-    batch = run("narl-ucrl", riverswim(), 30, range(8), **options)
-    alone = run("narl-ucrl", riverswim(), 30, [5], **options)
-    np.testing.assert_allclose(alone.value[0], batch.value[5], rtol=2e-6)
 
 
 def test_second_run_of_the_same_shapes_compiles_nothing(monkeypatch, fast_compile):
@@ -423,7 +221,7 @@ def test_user_agent_receives_states_keys_and_episodes(fast_compile):
 
 
 SMALL_CASES = [
-    *((label, (1, 1, 1)) for label in VARIANTS),
+    *((label, (1, 1, 1)) for label in (*QUICK, "narl-ucrl simplex", "narl-ucrl per stage")),
     *((label, (12, 2, 3)) for label in ("narl-ucrl bootstrap", "ucrl2", "opsrl", "rlsvi")),
     *(("narl-ucrl", sizes) for sizes in ((1, 3, 2), (3, 2, 1))),
 ]
@@ -458,13 +256,10 @@ def test_agents_run_on_small_problems(label, sizes, fast_compile):
     [
         ([0], (), 1),  # 0/1 < .9
         ([1], (), None),
-        ([1, 0], (), 2),  # 1/2
         ([1] * 9 + [0], (), None),  # 9/10 is not below .9
-        ([1] * 9 + [0, 0], (), 11),  # 9/11
         ([1] * 20 + [0] * 5, (), 23),  # 20/22 = .909, 20/23 = .87
         ([0] + [1] * 50, (), 1),  # solved once is solved
         ([1, 0, 0, 0], (0.8, 3), 3),
-        ([0] * 99, (0.8, 100), None),
         ([0] * 100, (0.8, 100), 100),
         ([1] * 80 + [0] * 20, (0.8, 100), None),
         ([1] * 80 + [0] * 21, (0.8, 100), 101),
@@ -513,11 +308,8 @@ def test_until_solved_stops_once_every_seed_has_solved(
 @pytest.mark.parametrize(
     ("field", "args", "options", "valid"),
     [
-        ("agent", ("narl-ucr", riverswim(), 1), {}, "'narl-ucrl'"),
         ("agent", (3, riverswim(), 1), {}, "a name or an Agent"),
         ("mdp", ("psrl", "riverswim", 1), {}, "TabularMDP"),
-        ("episodes", ("psrl", riverswim(), 0), {}, "1"),
-        ("seeds", ("psrl", riverswim(), 1, []), {}, "at least one"),
         ("until_solved", ("psrl", riverswim(), 1), {"until_solved": True}, "deep_sea"),
         ("c", ("narl-ucrl", riverswim(), 1), {"c": -1}, "0"),
         ("options", (RANDOM_AGENT, riverswim(), 1), {"c": 1}, "own"),

@@ -41,7 +41,7 @@ REST: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 VARIANTS = QUICK | REST
-FAST = ("narl-ucrl", "narl-ucbvi", "ucrl2", "ucbvi", "psrl", "greedy", "narl-ucrl bootstrap")
+FAST = ("narl-ucrl", "psrl", "greedy")
 LABELS = [
     pytest.param(label, marks=() if label in FAST else pytest.mark.slow) for label in VARIANTS
 ]

@@ -118,8 +118,9 @@ def _reproduce(experiment: Experiment, config: Reproduce, root: Path) -> tuple[O
 
 def _run(work: Callable[[Callable[[], bool]], Outcome], *, with_checkpoints: bool) -> Outcome:
     """Return the outcome; an interrupt ends the work at once, or after its checkpoint."""
+    from narl.compilation import is_compiling
     from narl.console import note
-    from narl.interrupts import run_interruptible, run_stoppable
+    from narl.interrupts import Interrupted, run_interruptible, run_stoppable
 
     if not with_checkpoints:
         return run_interruptible(lambda: work(lambda: False))
@@ -130,7 +131,9 @@ def _run(work: Callable[[Callable[[], bool]], Outcome], *, with_checkpoints: boo
             work, lambda: note("stopping: a checkpoint is written …"), STOP_SECONDS + 1
         )
     except Stopped as stop:
-        raise KeyboardInterrupt(f"{stop}; the same command continues from there") from None
+        # A program that is still being compiled keeps the interpreter from exiting.
+        kind = Interrupted if is_compiling() else KeyboardInterrupt
+        raise kind(f"{stop}; the same command continues from there") from None
 
 
 def show(outcome: Outcome, path: Path, seconds: float) -> None:

@@ -58,5 +58,5 @@ def main(arguments: Sequence[str]) -> int:
         from narl.deep.checked_config import make_config
 
         console = TrainingConsole(args.runs, args.json, args.tensorboard, args.wandb)
-        config = make_config(options.pop("env"), options.pop("algo", "narl"), **options)
+        config = make_config(**options)
         return console.train(config, checkpoint_every=checkpoint_every, fresh=args.fresh)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 from narl.commands.arguments import runs_folder
 from narl.compilation import enable_cache, is_compiling
@@ -26,14 +26,14 @@ from narl.deep.config import Config
 from narl.deep.finite import Fault
 from narl.deep.loggers import Logger, tensorboard_logger, wandb_logger
 from narl.deep.session import STOP_SECONDS, Stopped
-from narl.deep.training_run import TrainingOptions, run_training
+from narl.deep.training_run import run_training
 from narl.errors import EnvironmentFault, Failure
 from narl.interrupts import Interrupted, run_stoppable
 from narl.storage import PART, Run, UnfinishedRun
 
 
 class TrainingConsole(NamedTuple):
-    """Arguments of a command that trains which do not change the outcome of the training."""
+    """A command that trains: how the training is shown, logged and stored."""
 
     runs: Path | None = None
     """The folder of the runs as it was given; None: the default."""
@@ -41,8 +41,11 @@ class TrainingConsole(NamedTuple):
     tensorboard: str | None = None
     wandb: str | None = None
 
-    def train(self, config: Config, **options: Unpack[TrainingOptions]) -> int:
-        """Train with a progress bar, print the result and return the exit status."""
+    def train(self, config: Config, **options: Any) -> int:
+        """Train with a progress bar, print the result and return the exit status.
+
+        The ``options`` are those of `run_training`.
+        """
         resumed_from: list[int] = []
         with self._explained_errors(config):
             run, was_found = self._run_training(config, resumed_from, options)
@@ -54,7 +57,7 @@ class TrainingConsole(NamedTuple):
         return 0
 
     def _run_training(
-        self, config: Config, resumed_from: list[int], options: TrainingOptions
+        self, config: Config, resumed_from: list[int], options: dict[str, Any]
     ) -> tuple[Run, bool]:
         """Return the run, and whether it was found; the step of a resumed one is appended."""
         enable_cache()
@@ -78,13 +81,18 @@ class TrainingConsole(NamedTuple):
                     logger(metrics)
 
             def train(should_stop: Callable[[], bool]) -> tuple[Run, bool]:
-                options["should_stop"] = should_stop
-                (result,) = run_training([config], runs_folder(self.runs), **options)
+                (result,) = run_training(
+                    [config],
+                    runs_folder(self.runs),
+                    on_start=on_start,
+                    on_resume=on_resume,
+                    on_epoch=on_epoch,
+                    on_step=bar.advance,
+                    should_stop=should_stop,
+                    **options,
+                )
                 return result
 
-            options |= TrainingOptions(
-                on_start=on_start, on_resume=on_resume, on_epoch=on_epoch, on_step=bar.advance
-            )
             return run_stoppable(
                 train, lambda: note("stopping: a checkpoint is written …"), STOP_SECONDS + 1
             )

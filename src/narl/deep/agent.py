@@ -74,7 +74,11 @@ class Agent:
         bonus: BonusFn | None = None,
         **options: Any,
     ) -> None:
-        self.algo = self.algo if algo is None else algo
+        if algo is not None:
+            if type(self) is not Agent:
+                kind = type(self).__name__
+                raise InputError(f"algo: {kind} is {self.algo}; leave it out, or make narl.Agent")
+            self.algo = algo
         user_env = None if isinstance(env, str) else UserEnvironment(env)
         one_env = user_env is not None and user_env.is_instance
         options["seeds"] = check_seeds((seed,) if seeds is None else seeds, one_env=one_env)
@@ -94,7 +98,7 @@ class Agent:
         parts: UserParts,
         termination: Callable[..., Any] | None,
     ) -> None:
-        """Set the attributes; without a user's termination, a user's environment may have one."""
+        """Set the attributes; without a termination, take the user environment's, if any."""
         self.config = config
         self.history: list[dict[str, Any]] = []
         """The metrics of every epoch so far (see docs/metrics.md)."""
@@ -291,21 +295,11 @@ class NARL(Agent):
 
     algo = "narl"
 
-    def __init__(
-        self, env: Env, *, members: int = 3, radius: float | None = 0.1, **options: Any
-    ) -> None:
-        super().__init__(env, members=members, radius=radius, **options)
-
 
 class MBPO(Agent):
-    """Model-based policy optimisation: a random one of the best models at every step."""
+    """Model-based policy optimisation: each imagined step uses a random one of the best models."""
 
     algo = "mbpo"
-
-    def __init__(
-        self, env: Env, *, members: int = 7, elites: int | None = None, **options: Any
-    ) -> None:
-        super().__init__(env, members=members, elites=elites, **options)
 
 
 class SAC(Agent):

@@ -32,6 +32,8 @@ class AlgorithmSpec(NamedTuple):
     """The function that is added to imagined rewards (a `BonusFn`); None: no bonus."""
     members: int = 7
     """Members of the ensemble by default."""
+    options: tuple[str, ...] = ()
+    """Options of other algorithms, such as radius, that this algorithm uses as well."""
 
 
 ALGORITHMS: dict[str, AlgorithmSpec] = {
@@ -78,15 +80,18 @@ def register_algorithm(
     bonus: BonusFn | None = None,
     *,
     members: int = 7,
+    options: tuple[str, ...] = (),
     summary: str = "registered by the user",
 ) -> None:
     """Make a way to select, and a bonus, available as an algorithm of this name.
 
-    Every option that all model-based algorithms share can be given to it.
+    It takes every option that all model-based algorithms share, and those named in ``options``,
+    such as "radius". The functions are not part of a run's id: choose another name when they
+    change, or `run_training` finds the old run.
     """
     if name in ALGORITHMS:
         raise InputError(f"algo: {name!r} is registered already; choose another name")
-    ALGORITHMS[name] = AlgorithmSpec(summary, select, bonus, members)
+    ALGORITHMS[name] = AlgorithmSpec(summary, select, bonus, members, options)
 
 
 def _resolve(reference: Reference) -> Any:

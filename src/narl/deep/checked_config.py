@@ -9,6 +9,7 @@ from narl.deep.algorithms import find_algorithm
 from narl.deep.config import Config, users_of
 from narl.errors import InputError
 from narl.options import as_plain, check_names, check_users, check_values
+from narl.validation import check_seeds
 
 OTHER_NAMES = {
     "batch_size": "batch",
@@ -35,7 +36,11 @@ def make_config(env: str, algo: str = "narl", **given: Any) -> Config:
     from narl.deep.presets import find_preset
 
     find_algorithm(algo)
+    if not isinstance(env, str):
+        raise InputError(f"env: {type(env).__name__} given; it must be an id, such as Hopper-v5")
     check_names(given, Config, OTHER_NAMES)
+    if given.get("seeds") is not None:
+        given["seeds"] = check_seeds(given["seeds"])
     given = {name: as_plain(value) for name, value in given.items()}
     given = {name: x for name, x in given.items() if x is not None or name == "radius"}
     check_users(given, users_of, algo, "algorithm")

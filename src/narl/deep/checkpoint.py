@@ -56,7 +56,7 @@ def take_snapshot(trainer: Trainer) -> Snapshot:
     An accelerator copies its state, where it has room for that, and the arrays are fetched from the
     copy when they are asked for; otherwise they are fetched now.
     """
-    replicas, state = trainer.replicas, trainer.state
+    replicas, state = trainer.replicas, trainer.state()
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
     counters = dataclasses.asdict(trainer.counters)
     reports = {name: report._asdict() for name, report in trainer.counters.reports.items()}
@@ -146,7 +146,7 @@ def restore(
     counters = dict(notes["counters"])
     reports = {name: _report(name, arrays) for name in counters.pop("reports")}
     trainer.counters = Counters(**counters, reports=reports)
-    like = _without_rows(trainer.replicas, trainer.state)
+    like = _without_rows(trainer.replicas, trainer.state())
     state = unflatten_tree(like, with_prefix(arrays, STATE))
     imagined = [arrays[f"imagined.{i}"] for i in range(len(trainer.seeds))]
     width = row_width(trainer.algorithm.obs_dim, trainer.algorithm.action_dim)

@@ -367,4 +367,5 @@ def users_of(name: str) -> tuple[str, ...]:
     users = options_of(Config)[name].used_by
     if users == MODEL_BASED:
         return tuple(algo for algo, spec in ALGORITHMS.items() if spec.select is not None)
-    return users
+    others = (algo for algo, spec in ALGORITHMS.items() if name in spec.options)
+    return (*users, *others) if users else ()

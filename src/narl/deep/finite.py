@@ -28,3 +28,15 @@ def check_finite(
         numbers = np.ravel(values[i])
         if not np.isfinite(numbers).all():
             raise Fault(f"{where(i)}: {name} is {numbers[~np.isfinite(numbers)][0]}")
+
+
+def refuse_nonfinite(
+    name: str,
+    counts: Num[np.ndarray, " N"],
+    active: Collection[int],
+    where: Callable[[int], str],
+) -> None:
+    """Raise a `Fault` if an active replica has counted numbers that are not finite."""
+    for i in sorted(active):
+        if counts[i] > 0:
+            raise Fault(f"{where(i)}: {counts[i]:.0f} {name} are not finite")

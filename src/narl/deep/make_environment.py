@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import gymnasium
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-import narl.registration  # noqa: F401 (registers narl's environments with Gymnasium)
+import narl.gymnasium_registration  # noqa: F401 (registers the environments)
 from narl.deep.presets import find_preset
 from narl.deep.spaces import check_spaces, env_name
 from narl.deep.termination import TerminationFn

@@ -41,7 +41,7 @@ class Replicas(Protocol):
     num_replicas: int
     compiler: BackgroundCompiler
     num_traces: int
-    """How often a function was traced; a test counts that each is traced once."""
+    """The number of traces of all functions; each function should be traced once."""
     batched: bool
     """Whether the replicas are one batch, in which both branches of a condition are computed."""
 
@@ -64,7 +64,7 @@ class Replicas(Protocol):
         """
 
     def close(self) -> None:
-        """Release the threads."""
+        """Release the threads of this object."""
 
 
 def make_replicas(num_replicas: int) -> Replicas:
@@ -94,7 +94,7 @@ class _Counted:
 
 
 class BatchedReplicas(_Counted):
-    """All replicas in one program with a leading axis."""
+    """One program for all replicas, with a leading axis."""
 
     batched = True
 

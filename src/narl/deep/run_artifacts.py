@@ -18,7 +18,7 @@ NETWORKS = ("sac", "ensemble", "termination")
 def networks(trainer: Trainer, replicas: slice = EVERY_REPLICA) -> dict[str, np.ndarray]:
     """Return actor, critics, ensemble and termination model by name, copied to the host."""
     trees = trainer.replicas.to_host(
-        trainer.state, lambda state: {name: getattr(state, name) for name in NETWORKS}
+        trainer.state(), lambda state: {name: getattr(state, name) for name in NETWORKS}
     )
     # Copies: JAX may use the memory of its own arrays again.
     return {name: np.array(array[replicas]) for name, array in flatten_tree(trees).items()}

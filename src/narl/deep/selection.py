@@ -40,6 +40,7 @@ class SelectParams(NamedTuple):
     """Model radius ε_M; infinity for none."""
     num_elites: Int[Array, ""] | int
     config: Config
+    """The configuration of the program; algorithm, radius and elites are those of one replica."""
 
 
 class Selected(NamedTuple):

@@ -82,7 +82,7 @@ class Session:
     def resume(self, on_resume: Callable[[int], None]) -> None:
         """Go back to the last checkpoint of an earlier process, if there is one."""
         if not has_checkpoints(self.checkpoints.folder):
-            self._metrics_log.path.unlink(missing_ok=True)
+            self._metrics_log.clear()
             return
         loaded = self.checkpoints.load()
         if loaded.notes["versions"] != _versions():
@@ -125,8 +125,7 @@ class Session:
         for metrics in train_epochs(
             trainer, is_done=lambda: self.is_done, should_stop=stops, on_step=on_step
         ):
-            self._metrics_log.append(metrics)
-            self._lines += rows_to_bytes([metrics])
+            self._lines += self._metrics_log.append(metrics)
             self._stage_solved()
             epoch = trainer.counters.step // trainer.config.epoch_length
             if epoch % every == 0 and not trainer.is_over:
@@ -175,7 +174,7 @@ class Session:
                 runs[config.run_id] = storage.move_run(staged, root, replace)
             elif config.run_id not in solved:
                 runs[config.run_id] = self._write_run(root, config, replicas, replace)
-            elif (run := storage.find_run(root, config.record())) is not None:
+            elif not replace and (run := storage.find_run(root, config.record())) is not None:
                 runs[config.run_id] = run  # a process that was killed here had moved it
         return runs
 

@@ -8,10 +8,10 @@ place (see `narl.storage`).
 from __future__ import annotations
 
 import contextlib
-import shutil
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from narl.deep.trainer import Trainer
 from narl.deep.training_environment import choose_termination, open_training_env
 from narl.deep.user_parts import NO_PARTS, UserParts, check_functions
 from narl.storage.checkpoints import has_checkpoints
-from narl.storage.folder import clear_folder, lock_folder
+from narl.storage.folder import clear_folder, lock_folder, remove_folder
 from narl.storage.unfinished import CHECKPOINTS, PART, list_unfinished_runs, record_config
 
 __all__ = ["Stopped", "TrainingOptions", "check_training", "run_training"]
@@ -33,62 +33,76 @@ OnEpoch = Callable[[dict[str, Any]], bool | np.bool_ | None]
 """Called with the metrics of every epoch; False stops the training, NumPy's False too."""
 
 
-class TrainingOptions(TypedDict, total=False):
+def _nothing(*arguments: Any) -> None:
+    """Ignore what is reported."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingOptions:
     """Options of `run_training` that do not change the outcome."""
 
-    on_start: Callable[[], None]
+    on_start: Callable[[], None] = _nothing
     """Called before the training, once it is known to be possible; not if the run is found."""
-    on_epoch: OnEpoch
-    on_step: Callable[[int], None]
+    on_epoch: OnEpoch = _nothing
+    on_step: Callable[[int], None] = _nothing
     """Called with the number of environment steps after every step."""
-    on_resume: Callable[[int], None]
+    on_resume: Callable[[int], None] = _nothing
     """Called with the step of the checkpoint from which the training goes on."""
-    should_stop: Callable[[], bool]
+    should_stop: Callable[[], bool] = lambda: False
     """Asked before every step; if True, a checkpoint is written and `Stopped` raised."""
-    checkpoint_every: int
+    checkpoint_every: int = 1
     """Epochs between two checkpoints."""
-    fresh: bool
+    fresh: bool = False
     """Train again, even if the run is there, finished or not."""
-    unfinished: bool
+    unfinished: bool = False
     """Resume an unfinished training, even if a finished run is there."""
-    parts: UserParts
+    parts: UserParts = NO_PARTS
     """The user's own environment, termination or selection; give such runs a root of their own."""
+
+    @property
+    def replaces(self) -> bool:
+        """Whether finished runs are not looked for, but replaced."""
+        return self.fresh or self.unfinished
 
 
 def run_training(
-    configs: Sequence[Config], root: Path, **options: Unpack[TrainingOptions]
+    configs: Sequence[Config], root: Path, **options: Any
 ) -> list[tuple[storage.Run, bool]]:
     """Return the finished run of every configuration, and whether it was found in the store.
 
     The configurations must have one `shape`; those that are not in the store share one program.
     Each gets a run folder of its own, as if it had been trained alone. An unfinished training of
-    the same configurations goes on from its last checkpoint.
+    the same configurations goes on from its last checkpoint. The ``options`` are the fields of
+    `TrainingOptions`.
     """
+    return _run_training(configs, root, TrainingOptions(**options))
+
+
+def _run_training(
+    configs: Sequence[Config], root: Path, options: TrainingOptions
+) -> list[tuple[storage.Run, bool]]:
     storage.check_root(root)
-    fresh, unfinished = options.get("fresh", False), options.get("unfinished", False)
-    found = {} if fresh or unfinished else _find_runs(configs, root)
+    found = {} if options.replaces else _find_runs(configs, root)
     missing = [config for config in configs if config.run_id not in found]
     if not missing:
         return [(found[config.run_id], True) for config in configs]
     group = _unfinished_group(configs, missing, root) or missing
-    check_training(group, options.get("parts", NO_PARTS))
-    options.get("on_start", lambda: None)()
+    check_training(group, options.parts)
+    options.on_start()
     part = root / f"{storage.run_id(_group_record(group))}{PART}"
-    with lock_folder(part), _removed_if_useless(part):
+    with lock_folder(part), _removed_at_the_end(part):
         # Another process may have finished the training while it held the lock.
-        if not (fresh or unfinished) and len(runs := _find_runs(configs, root)) == len(configs):
+        if not options.replaces and len(runs := _find_runs(configs, root)) == len(configs):
             return [(runs[config.run_id], True) for config in configs]
-        if fresh:
+        if options.fresh:
             clear_folder(part)
-        record_config(part, _group_record(group), options.get("checkpoint_every", 1))
+        record_config(part, _group_record(group), options.checkpoint_every)
         trained = _train(group, part, root, options)
-        shutil.rmtree(part, ignore_errors=True)
     # A run that was done before the others, and was lost since, is trained by itself.
     lost = [config for config in configs if config.run_id not in {*found, *trained}]
     if lost:
-        rest = TrainingOptions(**options)
-        rest["fresh"] = rest["unfinished"] = False
-        trained |= {run.id: run for run, _ in run_training(lost, root, **rest)}
+        again = dataclasses.replace(options, fresh=False, unfinished=False)
+        trained |= {run.id: run for run, _ in _run_training(lost, root, again)}
     both = found | trained
     return [(both[config.run_id], config.run_id in found) for config in configs]
 
@@ -97,20 +111,15 @@ def _train(
     configs: Sequence[Config], part: Path, root: Path, options: TrainingOptions
 ) -> dict[str, storage.Run]:
     """Train to the end in the folder ``part``; return the new runs by id."""
-    on_epoch = options.get("on_epoch", lambda metrics: None)
-    trainer = Trainer(configs, options.get("parts", NO_PARTS))
+    trainer = Trainer(configs, options.parts)
     session = Session(trainer, configs, part)
     with contextlib.closing(trainer), contextlib.closing(session.checkpoints):
-        session.resume(options.get("on_resume", lambda step: None))
-        for metrics in session.train(
-            options.get("on_step", lambda step: None),
-            options.get("should_stop", lambda: False),
-            options.get("checkpoint_every", 1),
-        ):
-            if wants_stop(on_epoch(metrics)) and not trainer.is_over:
+        session.resume(options.on_resume)
+        epochs = session.train(options.on_step, options.should_stop, options.checkpoint_every)
+        for metrics in epochs:
+            if wants_stop(options.on_epoch(metrics)) and not trainer.is_over:
                 session.stop()
-        replace = options.get("fresh", False) or options.get("unfinished", False)
-        return session.finish(root, replace)
+        return session.finish(root, options.replaces)
 
 
 def check_training(configs: Sequence[Config], parts: UserParts = NO_PARTS) -> None:
@@ -119,7 +128,8 @@ def check_training(configs: Sequence[Config], parts: UserParts = NO_PARTS) -> No
     with contextlib.closing(open_training_env(config, 0, source=parts.env)) as env:
         choose_termination(config, env.spaces, parts)
         dims = env.spaces.obs_dim, env.spaces.action_dim
-    check_functions(config, parts, *dims)
+    for each in configs:
+        check_functions(each, parts, *dims)
     check_memory(config, *dims, sum(len(config.seeds) for config in configs))
 
 
@@ -140,6 +150,8 @@ def _unfinished_group(
 
     The others in it were finished by themselves since the group began.
     """
+    if len(configs) == 1:
+        return None
     by_id = {config.run_id: config for config in configs}
     for left in list_unfinished_runs(root):
         ids = [storage.run_id(record) for record in left.config.get("configs", ())]
@@ -156,19 +168,15 @@ def _find_runs(configs: Sequence[Config], root: Path) -> dict[str, storage.Run]:
 
 
 @contextlib.contextmanager
-def _removed_if_useless(part: Path) -> Iterator[None]:
-    """Remove a folder that was not stopped by an interrupt and has no checkpoint in it.
+def _removed_at_the_end(part: Path) -> Iterator[None]:
+    """Remove the folder of a training that is done, or that fails before its first checkpoint.
 
-    Either the training fails before its first checkpoint, or another process has finished it.
+    An interrupt leaves the folder as it is.
     """
-
-    def remove() -> None:
-        if not has_checkpoints(part / CHECKPOINTS):
-            shutil.rmtree(part, ignore_errors=True)
-
     try:
         yield
     except Exception:
-        remove()
+        if not has_checkpoints(part / CHECKPOINTS):
+            remove_folder(part)
         raise
-    remove()
+    remove_folder(part)

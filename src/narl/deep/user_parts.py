@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from narl.deep.algorithms import optimism_of
 from narl.deep.bonus import BonusFn
 from narl.deep.config import Config
 from narl.deep.ensemble import Prediction
@@ -34,18 +35,23 @@ NO_PARTS = UserParts()
 
 
 def check_functions(config: Config, parts: UserParts, obs_dim: int, action_dim: int) -> None:
-    """Refuse a selection or a bonus that would not be called, or whose result cannot be used."""
+    """Refuse a selection or a bonus that would not be called, or whose result cannot be used.
+
+    The functions of an algorithm that a user registered are checked as well.
+    """
 
     def mean_reward(candidates: Candidates, params: SelectParams) -> Any:
         return candidates.prediction.reward.mean(0)
 
     examples: dict[str, Callable[..., Any]] = {"select": select_elite, "bonus": mean_reward}
+    used = optimism_of(config.algo, parts.select, parts.bonus)
     for name, example in examples.items():
-        function = getattr(parts, name)
-        if function is None:
-            continue
-        if not config.uses_model:
+        given = getattr(parts, name)
+        function = given if used is None else getattr(used, name)
+        if given is not None and used is None:
             raise InputError(f"{name}: it has no effect with algorithm {config.algo}; leave it out")
+        if function is None or getattr(function, "__module__", "").startswith("narl."):
+            continue
         if not callable(function):
             raise InputError(f"{name}: {type(function).__name__} given; it must be a function")
         takes_key = name == "select"

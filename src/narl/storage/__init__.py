@@ -1,5 +1,6 @@
 """Runs, checkpoints and metrics on disk; everything is written completely or not at all."""
 
+from narl.storage.arrays import compressed_npz
 from narl.storage.checkpoints import (
     Checkpoint,
     Checkpoints,
@@ -14,7 +15,7 @@ from narl.storage.folder import (
     json_bytes,
     lock_folder,
     partial_file,
-    remove_tree,
+    remove_folder,
     to_json_values,
     write_file,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "check_root",
     "check_writable",
     "clear_folder",
+    "compressed_npz",
     "default_root",
     "find_run",
     "has_checkpoints",
@@ -81,8 +83,8 @@ __all__ = [
     "open_unfinished_run",
     "partial_file",
     "record_config",
+    "remove_folder",
     "remove_run",
-    "remove_tree",
     "remove_unfinished_run",
     "rows_from_bytes",
     "rows_to_bytes",

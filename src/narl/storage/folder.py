@@ -262,27 +262,50 @@ def lock_folder(folder: Path) -> Iterator[None]:
     The system frees the lock when the process ends in any way; the lock's file remains. The
     process id in the file is only for messages.
     """
+    while True:
+        descriptor = _open_lock(folder)
+        try:
+            _lock_descriptor(descriptor, folder)
+            # The last holder may have deleted the folder after the lock was opened here.
+            if not _is_file_at(descriptor, folder / LOCK):
+                continue
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            yield
+            return
+        finally:
+            os.close(descriptor)
+
+
+def _open_lock(folder: Path) -> int:
+    """Return a descriptor of the lock's file, which is created where it is missing."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise InputError(
             f"run folder: {folder} cannot be written to ({error.strerror}); choose another"
         ) from error
+
+
+def _lock_descriptor(descriptor: int, folder: Path) -> None:
+    """Lock an open file; raise an error that names the process which holds the lock."""
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            process = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
-            raise InputError(
-                f"run folder: process {process or '(unknown)'} is writing to {folder}; "
-                "wait until it ends, or stop it"
-            ) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        yield
-    finally:
-        os.close(descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        process = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+        raise InputError(
+            f"run folder: process {process or '(unknown)'} is writing to {folder}; "
+            "wait until it ends, or stop it"
+        ) from None
+
+
+def _is_file_at(descriptor: int, path: Path) -> bool:
+    """Return whether an open file is the one that the path names now."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def lock_holder(folder: Path) -> int | None:

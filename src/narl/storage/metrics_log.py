@@ -54,8 +54,8 @@ class MetricsLog:
         """Return every row so far; a damaged line is left out."""
         return rows_from_bytes(self.lines())
 
-    def append(self, row: Mapping[str, Any]) -> None:
-        """Write a row to disk."""
+    def append(self, row: Mapping[str, Any]) -> bytes:
+        """Write a row to disk and return its line."""
         line = rows_to_bytes([row])
         try:
             if self.path.exists():
@@ -65,6 +65,11 @@ class MetricsLog:
         except OSError as error:
             reason = f"{self.path.name} was not written: {error.strerror}"
             raise OSError(error.errno, reason) from error
+        return line
+
+    def clear(self) -> None:
+        """Delete the log, if there is one."""
+        self.path.unlink(missing_ok=True)
 
     def restore(self, lines: bytes) -> bool:
         """Set the log back to earlier lines; return False if the file was damaged."""

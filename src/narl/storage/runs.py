@@ -131,9 +131,9 @@ def save_run(
     contents = _contents(config, metrics, arrays, device, seconds, extras)
     if not replace and final.is_dir() and not (run := _open(final)).problems:
         return run
-    _write(final, contents, replace)
+    run = _write(final, contents, replace)
     remove_partials(final.parent, STALE_SECONDS)
-    return _open(final)
+    return run
 
 
 def move_run(run: Run, root: Path | str, replace: bool = False) -> Run:
@@ -160,8 +160,7 @@ def save_run_at(
     if path.is_dir() and not (path / MANIFEST).is_file() and any(path.iterdir()):
         raise InputError(f"folder: {path} holds other files; choose another name")
     contents = _contents(config, metrics, arrays, device, seconds, extras)
-    _write(path.absolute(), contents, replace=True)
-    return _open(path, any_name=True)
+    return _write(path, contents, replace=True, any_name=True)
 
 
 def load_run_at(path: Path | str) -> Run:
@@ -169,10 +168,7 @@ def load_run_at(path: Path | str) -> Run:
     path = Path(path)
     if not path.is_dir():
         raise InputError(f"folder: {path} is not there; give one that was saved")
-    run = _open(path, any_name=True)
-    if run.problems:
-        raise _damaged(run.id, run.problems)
-    return run
+    return _open_intact(path, any_name=True)
 
 
 def load_run(root: Path | str, id: str | None = None) -> Run:
@@ -180,10 +176,7 @@ def load_run(root: Path | str, id: str | None = None) -> Run:
     path = Path(root) if id is None else Path(root) / match_id(root, id, list_run_ids(root))
     if not path.is_dir():
         raise InputError(f"run: {path} is not a folder; give a run's folder or its id")
-    run = _open(path)
-    if run.problems:
-        raise _damaged(run.id, run.problems)
-    return run
+    return _open_intact(path)
 
 
 def list_runs(root: Path | str) -> list[Run]:
@@ -261,6 +254,14 @@ def _open(path: Path, any_name: bool = False) -> Run:
     return Run(path, path.name, config, metrics, environment, tuple(problems))
 
 
+def _open_intact(path: Path, any_name: bool = False) -> Run:
+    """Return the run in a folder; raise an error if the run is damaged."""
+    run = _open(path, any_name)
+    if run.problems:
+        raise _damaged(run.id, run.problems)
+    return run
+
+
 def _is_intact(path: Path) -> bool:
     return not _open(path).problems
 
@@ -287,8 +288,9 @@ def _contents(
     }
 
 
-def _write(final: Path, contents: Mapping[str, bytes], replace: bool) -> None:
-    """Write a run folder; errors name the run or the root."""
+def _write(path: Path, contents: Mapping[str, bytes], replace: bool, any_name: bool = False) -> Run:
+    """Write a run folder and return the run; errors name the run or the root."""
+    final = path.absolute()
     root = final.parent
 
     def write(partial: Path) -> dict[str, Digest]:
@@ -305,3 +307,4 @@ def _write(final: Path, contents: Mapping[str, bytes], replace: bool) -> None:
             reason = f"run {final.name} was not saved: {error.strerror}"
             raise OSError(error.errno, reason) from error
         raise InputError(f"runs folder: {root} {problem}; choose another (NARL_RUNS)") from error
+    return _open(path, any_name)

@@ -19,7 +19,7 @@ from narl.storage.folder import (
     json_bytes,
     lock_folder,
     lock_holder,
-    remove_tree,
+    remove_folder,
     write_file,
 )
 from narl.storage.metrics_log import PROGRESS, MetricsLog
@@ -120,7 +120,7 @@ def list_unfinished_runs(root: Path) -> list[UnfinishedRun]:
 def remove_unfinished_run(path: Path) -> None:
     """Delete an unfinished run, unless a process is writing to it."""
     with lock_folder(path):
-        remove_tree(path)
+        remove_folder(path)
 
 
 def locate_run(root: Path, text: str, *, unfinished_first: bool = False) -> Run | UnfinishedRun:

@@ -5,7 +5,9 @@
 
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from narl.lazy_names import lazy_getattr
 
 if TYPE_CHECKING:
     from narl.tabular.agent import Agent
@@ -69,21 +71,27 @@ __all__ = [
     "value_iteration",
 ]
 
-_MODULES = (
-    *("options", "config", "mdp", "envs", "io", "problem", "counts", "noise", "planning"),
-    *("agent", "registry", "runner", "stored_run"),
-)
+_NAMES = {
+    "agent": ("Agent",),
+    "config": ("Config", "make_config"),
+    "counts": ("Stats", "empty_stats", "estimate_model", "record_episode"),
+    "envs": (
+        *("ENVIRONMENTS", "deep_sea", "make"),
+        *("random_mdp", "riverswim", "stochastic_chain"),
+    ),
+    "io": ("from_gymnasium", "load_npz", "save_npz", "to_gymnasium"),
+    "mdp": ("Episode", "TabularMDP", "evaluate", "make_mdp", "policy_value", "solve"),
+    "noise": ("Noise",),
+    "options": ("PRESETS", "agent_options"),
+    "planning": ("Plan", "extended_value_iteration", "naevi", "navi", "value_iteration"),
+    "problem": ("Problem",),
+    "registry": ("AGENTS",),
+    "runner": ("Trace", "run", "solved_at"),
+    "stored_run": ("run_config",),
+}
+_MODULES = {name: f"narl.tabular.{module}" for module, names in _NAMES.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for."""
-    if name in __all__:
-        for module_name in _MODULES:
-            module = importlib.import_module(f"narl.tabular.{module_name}")
-            if hasattr(module, name):
-                globals()[name] = getattr(module, name)
-                return globals()[name]
-    raise AttributeError(f"module 'narl.tabular' has no attribute {name!r}")
+__getattr__ = lazy_getattr(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:
@@ -92,4 +100,4 @@ def __dir__() -> list[str]:
 
 if "gymnasium" in sys.modules:
     # Gymnasium imports this module for ids such as narl.tabular:narl/RiverSwim-v0.
-    importlib.import_module("narl.registration")
+    importlib.import_module("narl.gymnasium_registration")

@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
-import narl.registration  # noqa: F401 (registers narl's environments with Gymnasium)
+import narl.gymnasium_registration  # noqa: F401 (registers the environments)
 from narl import storage
 from narl.errors import InputError, unknown
 from narl.tabular.mdp import Array, TabularMDP, make_mdp, with_horizon
@@ -193,8 +193,8 @@ def save_npz(path: str | os.PathLike[str], mdp: TabularMDP) -> Path:
     if not path.parent.is_dir():
         raise InputError(f"path: there is no folder {str(path.parent)!r} to write to")
     entries = {field: getattr(mdp, field) for field in (*REQUIRED, *OPTIONAL)}
-    with storage.partial_file(path) as partial:
-        np.savez_compressed(partial, **{k: v for k, v in entries.items() if v is not None})
+    present = {field: value for field, value in entries.items() if value is not None}
+    storage.write_file(path, storage.compressed_npz(present))
     return path
 
 

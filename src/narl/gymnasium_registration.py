@@ -1,7 +1,9 @@
 """Registration of the tabular environments with Gymnasium, such as `narl/RiverSwim-v0`.
 
-Importing this module registers them. `import narl` does so where Gymnasium is loaded already, and
-the parts of narl that use Gymnasium always do; Gymnasium 1.0 has no entry points for packages.
+Importing this module registers them. For the id `narl.gymnasium_registration:narl/RiverSwim-v0`,
+Gymnasium itself imports the module, so that the id works after any order of imports. Gymnasium 1.0
+has no entry points for packages: `import narl` registers the environments only where Gymnasium is
+loaded already, and the parts of narl that use Gymnasium always do.
 Only names are registered: JAX and the tables are loaded by `gymnasium.make`.
 """
 
@@ -29,7 +31,9 @@ def register() -> None:
     for gymnasium_id, env in NAMES.items():
         if gymnasium_id not in gymnasium.registry:
             gymnasium.register(
-                id=gymnasium_id, entry_point="narl.registration:make_env", kwargs={"env": env}
+                id=gymnasium_id,
+                entry_point="narl.gymnasium_registration:make_env",
+                kwargs={"env": env},
             )
 
 

@@ -1,0 +1,89 @@
+"""The replicas on the device: their state, and the functions of `Algorithm` as programs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from narl.deep.algorithm import Algorithm, StepInfo
+from narl.deep.device_queue import DeviceQueue
+from narl.deep.replicas import Program, Replicas
+
+
+class Device:
+    """Runs the functions of `Algorithm` for all replicas, in the order in which they are called.
+
+    Every function returns a `Future` of its result at once, so that the host can go on.
+    """
+
+    def __init__(self, algorithm: Algorithm, replicas: Replicas, state: Any) -> None:
+        self.replicas = replicas
+        self._queue = DeviceQueue(state)
+        self._act_randomly = replicas.map(functools.partial(algorithm.act, random=True))
+        self._act = replicas.map(functools.partial(algorithm.act, random=False))
+        self._update = replicas.map(algorithm.update)
+        self._assess = replicas.map(algorithm.assess)
+        self._fit_model = replicas.map(algorithm.fit_model)
+        self._imagine = replicas.map(algorithm.imagine)
+
+    def compile(self, algorithm: Algorithm, info: StepInfo) -> None:
+        """Begin to compile every program side by side, while the first steps are random."""
+        state, config, num_replicas = self.state(), algorithm.config, self.replicas.num_replicas
+        observed = np.zeros((num_replicas, 2 * algorithm.obs_dim + 2), np.float32)
+        starts = np.zeros((num_replicas, config.eval_episodes, algorithm.obs_dim), np.float32)
+        programs: list[tuple[Program, Any]] = [
+            (self._act_randomly, observed),
+            (self._act, observed),
+            (self._update, None),
+            (self._assess, starts),
+        ]
+        if config.uses_model:
+            programs += [(self._fit_model, None), (self._imagine, None)]
+        for program, own in programs:
+            program.compile_for(state, own, info)
+
+    def act(
+        self, observed: Float[np.ndarray, "N O"], info: StepInfo, *, random: bool
+    ) -> Future[Any]:
+        """Begin `Algorithm.act`; the result is the next action of every replica."""
+        return self._submit(self._act_randomly if random else self._act, info, observed)
+
+    def update(self, info: StepInfo) -> Future[Any]:
+        """Begin `Algorithm.update`; the result is the critics' loss of every replica."""
+        return self._submit(self._update, info)
+
+    def fit_model(self, info: StepInfo) -> Future[Any]:
+        """Begin `Algorithm.fit_model`; the result is a `FitReport`."""
+        return self._submit(self._fit_model, info)
+
+    def imagine(self, info: StepInfo) -> Future[Any]:
+        """Begin `Algorithm.imagine`; the result are `SelectionSums`."""
+        return self._submit(self._imagine, info)
+
+    def assess(self, starts: Float[np.ndarray, "N B D"], info: StepInfo) -> Future[Any]:
+        """Begin `Algorithm.assess`; the result is an `Assessment`."""
+        return self._submit(self._assess, info, starts)
+
+    def _submit(self, program: Program, info: StepInfo, own: Any = None) -> Future[Any]:
+        return self._queue.submit(program, own, info)
+
+    def state(self) -> Any:
+        """Wait for everything that was begun and return the state of the replicas."""
+        return self._queue.wait()
+
+    def replace(self, state: Any) -> None:
+        """Go on with another state, once everything that was begun is done."""
+        self._queue.replace(state)
+
+    def deactivate(self, replicas: Collection[int]) -> None:
+        """Spend as little as possible on these replicas; their results do not matter any more."""
+        self.replace(self.replicas.deactivate(self.state(), replicas))
+
+    def close(self) -> None:
+        """End the thread of the queue."""
+        self._queue.close()
