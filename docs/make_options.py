@@ -6,11 +6,11 @@ usage: python docs/make_options.py --write | --check
 import sys
 from pathlib import Path
 
-from narl.deep.config import Config, users_of
+from narl.deep.config import Config, used_by
 from narl.options import OptionField, markdown_table, option_fields
 from narl.tabular.config import Config as TabularConfig
 from narl.tabular.options import all_option_fields
-from narl.tabular.options import users_of as agents_of
+from narl.tabular.options import used_by as agents_of
 
 PAGE = Path(__file__).with_name("options.md")
 
@@ -29,7 +29,7 @@ def page() -> str:
     for field in option_fields(Config):
         groups.setdefault(field.option.group or "what is trained", []).append(field)
     for group, fields in groups.items():
-        parts += [f"### {group[0].upper()}{group[1:]}", markdown_table(fields, users_of)]
+        parts += [f"### {group[0].upper()}{group[1:]}", markdown_table(fields, used_by)]
     parts += [
         "## `narl tabular`",
         "[Your own MDP or agent](own-mdp.md#options-of-every-agent) lists the options agent by "

@@ -98,7 +98,7 @@ def trainings(shared_trainings: Trainings, tmp_path: Path) -> Trainings:
 @pytest.fixture
 def registry() -> Iterator[None]:
     """Forget the algorithms that a test registers when the test is over."""
-    from narl.deep.algorithms import ALGORITHMS
+    from narl.deep.algorithm_registry import ALGORITHMS
 
     before = dict(ALGORITHMS)
     yield

@@ -6,7 +6,7 @@ from typing import Any
 
 from narl import storage
 from narl.deep.checked_config import make_config
-from narl.deep.config import Config, users_of
+from narl.deep.config import Config, used_by
 from narl.options import as_text
 
 ENV = "toy_worlds:Toy-v0"
@@ -31,7 +31,7 @@ OPTIONS: dict[str, Any] = {
 
 def short_options(algo: str = "sac", **changes: Any) -> dict[str, Any]:
     """Return those of `OPTIONS` that an algorithm uses, with changes."""
-    used = {name: x for name, x in OPTIONS.items() if algo in (users_of(name) or (algo,))}
+    used = {name: x for name, x in OPTIONS.items() if algo in (used_by(name) or (algo,))}
     return used | changes
 
 

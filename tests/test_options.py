@@ -10,7 +10,7 @@ from narl.errors import InputError
 from narl.options import (
     as_text,
     check_names,
-    check_users,
+    check_used_by,
     check_value,
     check_values,
     count,
@@ -131,12 +131,12 @@ def test_unknown_names_and_other_users_refused():
     with pytest.raises(InputError, match="'sodium'; it is called 'salt'"):
         check_names(["sodium"], Bakery, {"sodium": "salt"})
 
-    def users_of(name):
+    def used_by(name):
         return options_of(Bakery)[name].used_by
 
-    check_users(["salt", "loaves"], users_of, "oven", "device")
+    check_used_by(["salt", "loaves"], used_by, "oven", "device")
     with pytest.raises(InputError, match=r"^loaves: .*device pan.* oven"):
-        check_users(["salt", "loaves"], users_of, "pan", "device")
+        check_used_by(["salt", "loaves"], used_by, "pan", "device")
 
 
 @pytest.mark.parametrize(

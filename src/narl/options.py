@@ -146,15 +146,15 @@ def check_names(given: Iterable[str], config: type, other_names: Mapping[str, st
             raise unknown("option", name, sorted(options))
 
 
-def check_users(
-    given: Iterable[str], users_of: Callable[[str], Sequence[str]], user: str, kind: str
+def check_used_by(
+    given: Iterable[str], used_by: Callable[[str], Sequence[str]], user: str, kind: str
 ) -> None:
     """Refuse options that have no effect with this ``user``, an algorithm or an agent.
 
-    ``users_of`` gives the users of an option by its name; none means all of them.
+    ``used_by`` gives the users of an option by its name; none means all of them.
     """
     for name in given:
-        users = users_of(name)
+        users = used_by(name)
         if users and user not in users:
             raise InputError(
                 f"{name}: it has no effect with {kind} {user}, only with {' and '.join(users)}; "
@@ -225,17 +225,17 @@ def _check_numbers(name: str, value: Any, description: Option) -> tuple[int, ...
 
 
 def markdown_table(
-    fields: Iterable[OptionField], users_of: Callable[[str], Sequence[str]] | None = None
+    fields: Iterable[OptionField], used_by: Callable[[str], Sequence[str]] | None = None
 ) -> str:
     """Return options as a table for the docs: name, default, values, users (if given), meaning."""
-    columns = ["option", "default", "values", *([] if users_of is None else ["used by"]), "meaning"]
+    columns = ["option", "default", "values", *([] if used_by is None else ["used by"]), "meaning"]
     rows = [columns, ["---"] * len(columns)]
     for name, annotation, description, default in fields:
         meaning = f"{description.help}. {description.details}".strip().removesuffix(".") + "."
         cells = [f"`{name}`", description.default_as_text(default) or "none"]
         cells.append(values_as_text(annotation, description))
-        if users_of is not None:
-            cells.append(", ".join(users_of(name)) or "all")
+        if used_by is not None:
+            cells.append(", ".join(used_by(name)) or "all")
         rows.append([*cells, meaning.replace("|", "\\|")])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 

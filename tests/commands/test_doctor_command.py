@@ -13,7 +13,7 @@ from narl.errors import InputError
 @pytest.fixture(autouse=True)
 def rendering(monkeypatch) -> None:
     """Let MuJoCo draw, whatever the machine lacks."""
-    monkeypatch.setattr("narl.deep.rendering.check_rendering", lambda: "egl")
+    monkeypatch.setattr("narl.deep.rendering_backend.check_rendering", lambda: "egl")
 
 
 def test_doctor_finds_no_problems_here(call, tmp_path):
@@ -48,7 +48,7 @@ def test_doctor_names_every_problem(call, tmp_path, monkeypatch):
     monkeypatch.setattr(doctor, "MIN_FREE_BYTES", 2**80)
     monkeypatch.setattr("jax.devices", broken)
     monkeypatch.setattr("narl.deep.environment.open_env", broken)
-    monkeypatch.setattr("narl.deep.rendering.check_rendering", cannot_draw)
+    monkeypatch.setattr("narl.deep.rendering_backend.check_rendering", cannot_draw)
     answer = call("doctor", "--runs", "file", "--json")
     assert answer.status == 1
     result = json.loads(answer.out)

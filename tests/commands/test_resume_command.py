@@ -83,14 +83,12 @@ def test_runs_that_cannot_be_resumed_are_refused_in_one_line(call, trainings, tr
     storage.record_config(trainings.root / several, group, 1)
     (part / storage.TRAINING).write_text(json.dumps(record | {"narl": "0.0.9"}))
     wrong = {
-        "": "RUN: missing; it is like `narl resume",
-        "nothing": "run: unknown value 'nothing'; did you mean",
         trainings.tabular: "run: it is no training; give a run of `narl train`",
         several: "run: it is 2 trainings together; the command that began them continues them",
         part.name: f"narl 0.0.9 began it and this is {narl.__version__}; train it anew",
     }
     for argument, message in wrong.items():
-        answer = call("resume", *argument.split())
+        answer = call("resume", argument)
         assert (answer.status, answer.out) == (2, "")
         assert answer.err.count("\n") == 1
         assert message in answer.err
@@ -98,7 +96,7 @@ def test_runs_that_cannot_be_resumed_are_refused_in_one_line(call, trainings, tr
 
 
 @pytest.mark.slow
-def test_training_without_an_intact_checkpoint_is_refused(call, trainings, trained):
+def test_training_without_an_intact_checkpoint_is_refused_unless_fresh(call, trainings):
     part = trainings.root / trainings.unfinished
     for path in (part / storage.CHECKPOINTS).iterdir():
         flip_bit(path)
@@ -107,7 +105,9 @@ def test_training_without_an_intact_checkpoint_is_refused(call, trainings, train
     assert answer.err.count("\n") == 1
     assert "no checkpoint is intact" in answer.err
     assert f"`narl runs remove {part.name}`" in answer.err
-    assert trained == []
+    arguments = ["train", ENV, *short_arguments(buffer=5000)]
+    assert call(*arguments).status == 2
+    assert call(*arguments, "--fresh").status == 0
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from narl import storage
-from narl.commands.run_list import options_that_differ
+from narl.commands.runs_table import options_that_differ
 from short_trainings import flip_bit
 
 # --- tabular runs -----------------------------------------------------------------------------
@@ -175,7 +175,9 @@ def test_trainings_have_a_table_of_their_own(call, trainings, monkeypatch):
     assert "buffer=5000" in unfinished
     assert "hidden" not in lines[4]
 
-    monkeypatch.setattr("narl.commands.run_list.stdout", lambda: Console(file=sys.stdout, width=60))
+    monkeypatch.setattr(
+        "narl.commands.runs_table.stdout", lambda: Console(file=sys.stdout, width=60)
+    )
     lines = call("runs").out.splitlines()
     start = lines.index(trainings.unfinished)
     assert lines[start + 1].startswith("  step 200/300, seeds 1, return ")

@@ -146,7 +146,7 @@ def test_lack_of_memory_names_options_that_need_less(call, monkeypatch, error):
 def test_training_too_large_for_memory_is_refused_before_anything_is_written(
     call, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr("narl.deep.memory.available_memory", lambda: 10**9)
+    monkeypatch.setattr("narl.deep.device_memory.available_memory", lambda: 10**9)
     answer = call("train", "Humanoid-v5", "--seeds", "0:3")
     assert answer.status == 2
     assert answer.err.startswith("narl: memory: 3 seeds need 3")

@@ -12,7 +12,7 @@ import pytest
 from narl import storage
 from narl.deep.agent import Agent
 from narl.deep.checked_config import make_config
-from narl.deep.config import Config, users_of
+from narl.deep.config import Config, used_by
 from narl.deep.training_run import Stopped, run_training
 from short_trainings import ENV
 
@@ -39,7 +39,7 @@ OPTIONS: dict[str, Any] = {
 
 def quick_options(algo: str = "sac", **changes: Any) -> dict[str, Any]:
     """Return those of `OPTIONS` that an algorithm uses, with changes."""
-    used = {name: x for name, x in OPTIONS.items() if algo in (users_of(name) or (algo,))}
+    used = {name: x for name, x in OPTIONS.items() if algo in (used_by(name) or (algo,))}
     return used | changes
 
 

@@ -57,7 +57,7 @@ def test_several_calls_equal_a_single_one(algo, learned_with_model, tmp_path, mo
 
     The buffers have one size here: it has a part in the rounding of sums.
     """
-    monkeypatch.setattr("narl.deep.buffer_room._room", lambda config, last_step, state: 60)
+    monkeypatch.setattr("narl.deep.buffer_capacity._room", lambda config, last_step, state: 60)
     agent, other = (quick_agent(algo) for _ in range(2))
     first_actions = actions_of(agent)
     agent.learn(20)
@@ -118,8 +118,8 @@ def test_wrong_number_of_steps_is_refused(arguments, line):
 def test_compiled_programs_are_kept_unless_the_user_keeps_them_elsewhere(cache, monkeypatch):
     """The cache of these tests stands for the user's own."""
     calls, name = [], "jax_compilation_cache_dir"
-    monkeypatch.setattr("narl.deep.learner.enable_cache", lambda: calls.append(True))
-    monkeypatch.setattr("narl.deep.learner.Trainer", lambda *arguments: 1 / 0)
+    monkeypatch.setattr("narl.deep.agent_training.enable_cache", lambda: calls.append(True))
+    monkeypatch.setattr("narl.deep.agent_training.Trainer", lambda *arguments: 1 / 0)
     folder = getattr(jax.config, name)
     for cache_folder, expected in ((folder, []), (None, [True])):
         jax.config.update(name, cache_folder)
@@ -135,7 +135,7 @@ def test_compiled_programs_are_kept_unless_the_user_keeps_them_elsewhere(cache, 
 def test_learning_beyond_memory_is_refused_and_the_agent_stays(cache, monkeypatch):
     agent = quick_agent().learn(60)
     before = actions_of(agent)
-    monkeypatch.setattr("narl.deep.memory.available_memory", lambda: 1000)
+    monkeypatch.setattr("narl.deep.device_memory.available_memory", lambda: 1000)
     with pytest.raises(InputError, match=r"memory: it needs .* MB and 0\.0 MB are available; take"):
         agent.learn(40)
     assert actions_of(agent) == before

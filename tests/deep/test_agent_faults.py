@@ -84,7 +84,7 @@ def test_wrong_callback_is_refused_before_learning_begins(callback, line):
 @pytest.mark.parametrize(
     ("algo", "what", "error", "cause"),
     [
-        ("sac", "huge", narl.Fault, "is inf"),
+        ("sac", "huge", narl.NonFiniteError, "is inf"),
         ("sac", "interrupt", KeyboardInterrupt, "KeyboardInterrupt"),
         ("narl", "raise", narl.EnvironmentFault, "the simulator"),
     ],
@@ -119,10 +119,10 @@ def test_networks_that_are_not_finite_are_not_kept(cache, monkeypatch, tmp_path)
     expected = saved_arrays(agent, tmp_path / "expected")
 
     def broken(trainer):
-        raise narl.Fault(f"step {trainer.counters.step}: sac.critic.0.w is nan")
+        raise narl.NonFiniteError(f"step {trainer.counters.step}: sac.critic.0.w is nan")
 
     monkeypatch.setattr(Trainer, "check_policies", broken)
-    with pytest.raises(narl.Fault, match=r"step 40: sac\.critic\.0\.w is nan"):
+    with pytest.raises(narl.NonFiniteError, match=r"step 40: sac\.critic\.0\.w is nan"):
         agent.learn(40)
     assert saved_arrays(agent, tmp_path / "saved") == expected
     assert agent.num_steps == 20

@@ -17,18 +17,18 @@ from tiny import (
 )
 
 from narl.deep.algorithm import Algorithm, StepInfo, zero_losses
-from narl.deep.algorithms import optimism_of
+from narl.deep.algorithm_registry import step_rule_of
 from narl.deep.replay_buffer import Replay, unpack
 from narl.deep.termination import never
 from narl.deep.termination_model import init_termination_model
 
-OPTIMISMS = (optimism_of("narl"),)
+OPTIMISMS = (step_rule_of("narl"),)
 NO_ARGUMENT = np.float32(0.0)
 
 
 def make_algorithm(termination=never, **changes):
     config = tiny_config(updates_per_step=1, **changes)
-    return Algorithm(config, 1, 1, termination, horizon=4, optimisms=OPTIMISMS)
+    return Algorithm(config, 1, 1, termination, horizon=4, step_rules=OPTIMISMS)
 
 
 def init_arguments(seed=0):

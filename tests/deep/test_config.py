@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from narl.deep.algorithms import ALGORITHMS
+from narl.deep.algorithm_registry import ALGORITHMS
 from narl.deep.checked_config import OTHER_NAMES, check_config, config_from_record, make_config
-from narl.deep.config import Config, rollout_length, users_of
+from narl.deep.config import Config, rollout_length, used_by
 from narl.deep.presets import find_preset
 from narl.errors import InputError
 from narl.options import check_value, option_fields, options_of
@@ -74,7 +74,7 @@ def wrong_values():
 
 @pytest.mark.parametrize(("name", "value", "right"), list(wrong_values()))
 def test_wrong_value_refused_with_right_one(name, value, right):
-    algo = (users_of(name) or ("narl",))[0]
+    algo = (used_by(name) or ("narl",))[0]
     line = refusal(algo, **{name: value})
     assert line.startswith(f"{name}: ")
     assert right in line
@@ -89,7 +89,7 @@ def test_bounds_themselves_accepted():
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_option_of_another_algorithm_refused(algo):
-    foreign = [name for name in FIELDS if users_of(name) and algo not in users_of(name)]
+    foreign = [name for name in FIELDS if used_by(name) and algo not in used_by(name)]
     assert foreign
     for name in foreign:
         default = FIELDS[name].default
@@ -97,7 +97,7 @@ def test_option_of_another_algorithm_refused(algo):
         line = refusal(algo, **{name: value})
         assert line.startswith(f"{name}: ")
         assert algo in line
-        assert users_of(name)[0] in line
+        assert used_by(name)[0] in line
 
 
 def test_unknown_names_lead_to_ours():

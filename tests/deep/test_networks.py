@@ -10,7 +10,7 @@ from scipy.stats import norm, truncnorm
 from tiny import affine_actor
 
 from narl.deep import networks
-from narl.deep.networks import LOG_STD_RANGE, Policy, narrow_product, policy
+from narl.deep.networks import LOG_STD_RANGE, ActionGaussian, action_gaussian, narrow_product
 from narl.deep.policy import act_in_numpy
 
 squash, draw_action = jax.jit(networks.squash), jax.jit(networks.draw_action)
@@ -32,7 +32,7 @@ def log_density(mean, std, u):
 
 def policy_of(mean, std, num_rows):
     ones = jnp.ones((num_rows, 1))
-    return Policy(mean * ones, math.log(std) * ones)
+    return ActionGaussian(mean * ones, math.log(std) * ones)
 
 
 @pytest.mark.parametrize(("mean", "std"), [(0.0, 1.0), (-0.7, 0.1), (0.3, 2.0)])
@@ -50,7 +50,7 @@ def test_log_prob_equals_change_of_variables_summed_over_actions():
     mean, noise = rng.normal(size=(2, 50, 3))
     log_std = rng.uniform(-2.0, 0.5, (50, 3))
     mean32, log_std32, noise32 = (jnp.asarray(x, jnp.float32) for x in (mean, log_std, noise))
-    drawn = squash(Policy(mean32, log_std32), noise32)
+    drawn = squash(ActionGaussian(mean32, log_std32), noise32)
     action = np.tanh(mean + np.exp(log_std) * noise)
     expected = norm.logpdf(np.arctanh(action), mean, np.exp(log_std)) - np.log1p(-(action**2))
     np.testing.assert_allclose(drawn.log_prob, expected.sum(-1), rtol=1e-4, atol=1e-4)
@@ -71,7 +71,7 @@ def test_log_prob_and_gradient_exact_where_tanh_rounds_to_one(u):
 
 def test_log_std_clipped_to_range():
     for log_std, expected in ((50.0, 2.0), (-50.0, -20.0), (-1.5, -1.5)):
-        gaussian = policy(affine_actor([[1.0]], [0.25], log_std), jnp.ones((2, 1)))
+        gaussian = action_gaussian(affine_actor([[1.0]], [0.25], log_std), jnp.ones((2, 1)))
         assert gaussian.log_std.tolist() == [[expected]] * 2
         assert gaussian.mean.tolist() == [[1.25]] * 2
     assert LOG_STD_RANGE == (-20.0, 2.0)

@@ -17,7 +17,7 @@ from tiny import (
     tiny_config,
 )
 
-from narl.deep.algorithms import optimism_of
+from narl.deep.algorithm_registry import step_rule_of
 from narl.deep.replay_buffer import Replay, make_replay, unpack
 from narl.deep.rollout import branched_rollouts, model_returns
 
@@ -28,7 +28,7 @@ CHAIN = affine_ensemble([[[1.0, 0.0], [2.0, 0.0]]] * 2, [[0.0, 1.0]] * 2)
 FORK = constant_ensemble([[1.0, 1.0], [1.0, 3.0]])
 CAPACITY = 400
 SAC, DECREASING = sac_with_value(1.0), sac_with_value(-1.0)
-OPTIMISMS = (optimism_of("narl"), optimism_of("mbpo"))
+OPTIMISMS = (step_rule_of("narl"), step_rule_of("mbpo"))
 NARL, MBPO = 0, 1
 
 

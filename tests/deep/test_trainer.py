@@ -10,7 +10,7 @@ import pytest
 from probes import Drift
 from quick_trainings import quick_config
 
-from narl.deep.finite import Fault
+from narl.deep.finite_check import NonFiniteError
 from narl.deep.trainer import Trainer
 from narl.deep.user_parts import UserParts
 from narl.errors import InputError
@@ -48,8 +48,8 @@ def test_every_replica_has_the_parameters_of_its_configuration(without_programs,
         assert trainer.seeds == [3, 4, 3, 3, 4]
     np.testing.assert_allclose(state.params.radius[:3], [0.1, 0.1, np.inf])
     assert state.params.num_elites[3:].tolist() == [1, 2]
-    narl, mbpo = state.params.optimism[0], state.params.optimism[3]
-    assert state.params.optimism.tolist() == [narl, narl, narl, mbpo, mbpo]
+    narl, mbpo = state.params.step_rule[0], state.params.step_rule[3]
+    assert state.params.step_rule.tolist() == [narl, narl, narl, mbpo, mbpo]
     assert narl != mbpo
     # The first action and the networks depend on the seed alone.
     assert state.action[[0, 2]].tolist() == state.action[[3, 3]].tolist()
@@ -140,7 +140,9 @@ def imagine(trainer):
 )
 def test_number_that_is_not_finite_is_named(trainer, change, program, cause):
     change_state(trainer, change)
-    with pytest.raises(Fault, match=rf"step 2\d: narl, radius None, seed 4: {cause}") as fault:
+    with pytest.raises(
+        NonFiniteError, match=rf"step 2\d: narl, radius None, seed 4: {cause}"
+    ) as fault:
         program(trainer)
     assert "\n" not in str(fault.value)
 

@@ -5,7 +5,7 @@ import pytest
 from quick_trainings import actions_of, quick_agent, quick_options
 
 import narl
-from narl.deep.algorithms import register_algorithm
+from narl.deep.algorithm_registry import register_algorithm
 from narl.deep.selection import select_optimistic, take_members
 from narl.errors import InputError
 from short_trainings import ENV

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from narl.deep.algorithms import optimism_of
+from narl.deep.algorithm_registry import step_rule_of
 from narl.deep.config import Config
 from narl.deep.ensemble import Ensemble, Scale, Weights
 from narl.deep.ensemble import optimiser as model_optimiser
@@ -116,20 +116,20 @@ def constant_ensemble(outputs, logvar=-60.0):
     return affine_ensemble(np.zeros((outputs.shape[0], 2, 2)), outputs, logvar)
 
 
-def replica_params(optimism=0, radius=np.inf, num_elites=1):
+def replica_params(step_rule=0, radius=np.inf, num_elites=1):
     """Return the parameters in which replicas may differ."""
     return ReplicaParams(jnp.int32(optimism), jnp.float32(radius), jnp.int32(num_elites))
 
 
 def make_context(
-    ensemble, sac=None, params=None, optimisms="narl", is_terminal=never, config=CONFIG
+    ensemble, sac=None, params=None, step_rules="narl", is_terminal=never, config=CONFIG
 ):
     """Return what imagined steps need; by default NARL's, and the value of a state s is s."""
-    if isinstance(optimisms, str):
-        optimisms = (optimism_of(optimisms),)
+    if isinstance(step_rules, str):
+        step_rules = (step_rule_of(step_rules),)
     params = replica_params() if params is None else params
     sac = sac_with_value(1.0) if sac is None else sac
-    return ModelContext(sac, ensemble, params, is_terminal, config, optimisms)
+    return ModelContext(sac, ensemble, params, is_terminal, config, step_rules)
 
 
 def assert_same(a, b):

@@ -139,22 +139,19 @@ def test_interrupted_training_has_the_bits_of_an_uninterrupted_one(tmp_path, pro
     assert [path.name for path in (folder / "runs").iterdir()] == [config.run_id]
 
 
-@pytest.mark.parametrize("num_signals", [1, 2])
-def test_signal_during_compilation_is_answered_in_time(tmp_path, num_signals):
+def test_signals_during_compilation_are_answered_in_time(tmp_path):
     """Networks take long to compile, and the cache of programs is empty."""
     process = Process(tmp_path, tmp_path / "programs", "train", "Hopper-v5", "--json")
     deadline = time.monotonic() + 120
     while not list(tmp_path.glob("runs/*.part/training.json")) and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(1.0)
-    begin, limit = time.monotonic(), 10
     process.popen.send_signal(signal.SIGTERM)
-    if num_signals == 2:
-        process.wait_for("stopping")
-        begin, limit = time.monotonic(), 5
-        process.popen.send_signal(signal.SIGINT)
+    process.wait_for("stopping")
+    begin = time.monotonic()
+    process.popen.send_signal(signal.SIGINT)
     status, out, lines = process.end()
-    assert time.monotonic() - begin < limit
+    assert time.monotonic() - begin < 5
     assert (status, out) == (3, "")
     assert "narl resume train-narl-hopper-v5-" in lines[-1]
     (unfinished,) = storage.list_unfinished_runs(tmp_path / "runs")

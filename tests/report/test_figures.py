@@ -1,5 +1,6 @@
 """Figures and files of a report: what is drawn, what is written, and what is refused."""
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def test_figure_without_data_says_so() -> None:
 
 
 @pytest.mark.parametrize("axis", ["linear", "log", "symlog"])
-@pytest.mark.parametrize("values", [[1.0, 1.0], [3.3, 3.9], [2.0, 7.0], [0.1, 9e4], [1e-3, 0.1]])
+@pytest.mark.parametrize("values", [[1.0, 1.0], [3.3, 3.9], [0.1, 9e4], [1e-3, 0.1]])
 def test_every_axis_has_ticks_with_plain_numbers(axis: str, values: list[float]) -> None:
     chart = line_chart(Series("$x_1$ {", [1.0, 2.0], values), y_axis=axis, title="5 $ and $ 6")
     figure = draw_figure(chart)
@@ -83,18 +84,22 @@ def test_figures_are_the_same_bytes_without_a_date(kind: str) -> None:
 
 def test_report_is_one_page_and_two_files_per_chart(tmp_path: Path) -> None:
     out = tmp_path / "new" / "page.html"
-    written = write_report([fig1c(), small_section()], out)
-    names = ["fig1c-small-solved", "fig1c-small-stochastic", "exp-smoke-regret"]
+    outcome = dataclasses.replace(fig1c(), charts=fig1c().charts[:1])
+    written = write_report([outcome, small_section()], out)
+    names = ["fig1c-small-solved", "exp-smoke-regret"]
     folder = tmp_path / "new" / "page-figures"
     files = [folder / f"{name}.{kind}" for name in names for kind in ("png", "pdf")]
     assert written == [out, *files]
     assert sorted(out.parent.rglob("*")) == sorted([*written, folder])
-    page = compose_page([fig1c().section(), small_section()])
+    page = compose_page([outcome.section(), small_section()])
     assert out.read_text(encoding="utf-8") == page
     assert files[0].read_bytes().startswith(b"\x89PNG")
     assert files[1].read_bytes().startswith(b"%PDF")
-    own_folder = write_report([small_section()], out, figures=tmp_path / "f")
-    assert {path.parent for path in own_folder[1:]} == {tmp_path / "f"}
+
+
+def test_figures_can_have_a_folder_of_their_own(tmp_path: Path) -> None:
+    written = write_report([small_section()], tmp_path / "r.html", figures=tmp_path / "f")
+    assert {path.parent for path in written[1:]} == {tmp_path / "f"}
 
 
 CHART, CLAIM = small_section().charts[0], Claim("x", "s", "w", "holds", "n")

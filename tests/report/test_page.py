@@ -129,28 +129,23 @@ def test_page_can_be_read_without_seeing_it(reader: HtmlReader) -> None:
 
 
 def test_hostile_text_stays_text() -> None:
-    series = Series(HOSTILE, [1.0, 2.0], [1.0, 2.0])
-    chart = Chart(
-        "c", HOSTILE, HOSTILE, HOSTILE, [series],
-        reference=1.0, reference_label=HOSTILE, caption=HOSTILE,
-    )  # fmt: skip
-    table = Table("t", HOSTILE, [HOSTILE, "b"], [[HOSTILE, 1.0]], HOSTILE)
-    claim = Claim("x", HOSTILE, HOSTILE, "holds", HOSTILE)
-    environment = {HOSTILE: HOSTILE, "nested": {"a": [HOSTILE]}}
-    hostile = Section(
-        "exp", HOSTILE, [Introduction(HOSTILE, HOSTILE)], [chart], [table], [claim],
-        [HOSTILE], [HOSTILE], environment, HOSTILE,
-    )  # fmt: skip
-    harmless = small_section(
-        tables=[dataclasses.replace(table, rows=[["a", 1.0]], caption="b")], claims=[claim],
-        notes=["n"], runs=["r"], environment=environment,
-    )  # fmt: skip
-    reader = read_page(hostile)
-    tags = {element.tag for element in reader.elements}
-    assert tags <= {element.tag for element in read_page(harmless).elements} | {"figcaption"}
-    assert len(reader.find("script")) == 3
-    (text,) = reader.texts("main")
-    assert text.count(HOSTILE) >= 15
+    def section(text: str) -> Section:
+        series = Series(text, [1.0, 2.0], [1.0, 2.0])
+        looks = {"reference": 1.0, "reference_label": text, "caption": text}
+        return Section(
+            *("exp", text, [Introduction(text, text)]),
+            charts=[Chart("c", text, text, text, [series], **looks)],
+            tables=[Table("t", text, [text, "b"], [[text, 1.0]], text)],
+            claims=[Claim("x", text, text, "holds", text)],
+            notes=[text],
+            runs=[text],
+            environment={text: text, "nested": {"a": [text]}},
+            scale=text,
+        )
+
+    reader, harmless = read_page(section(HOSTILE)), read_page(section("harmless"))
+    assert [e.tag for e in reader.elements] == [e.tag for e in harmless.elements]
+    assert reader.texts("main")[0].count(HOSTILE) >= 15
     (data,) = reader.find("script", type="application/json")
     assert json.loads(data.text)["series"][0]["label"] == HOSTILE
 

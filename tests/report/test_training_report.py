@@ -57,10 +57,6 @@ def table_of(section: Section, id_: str) -> list[dict[str, Any]]:
             [training("mbpo"), training("mbpo", members=3)],
             ["MBPO, members 7, elites 5", "MBPO, members 3, elites 3"],
         ),
-        (
-            [training("narl", radius=0.1), training("narl", radius=5.0, members=3)],
-            ["NARL, radius 0.1", "NARL, radius 5"],
-        ),
         ([training(steps=500), training(steps=600)], ["SAC, 500 steps", "SAC, 600 steps"]),
         (
             [training(steps=500), training(steps=600, batch=8)],
@@ -198,12 +194,8 @@ def test_table_of_results_by_hand() -> None:
 
 def test_empty_columns_are_left_out() -> None:
     section = section_of(summary(training(env=TOY)))
-    assert table_of(section, "results") == [
-        {"training": "SAC", "seeds": 1, "steps": 750, "return": 30.0}
-    ]
-    assert section.tables[0].caption == ""
-    (spent,) = table_of(section, "seconds")
-    assert {"models", "rollouts"}.isdisjoint(spent)
+    assert list(table_of(section, "results")[0]) == ["training", "seeds", "steps", "return"]
+    assert {"models", "rollouts"}.isdisjoint(table_of(section, "seconds")[0])
 
 
 def test_table_of_seconds_by_hand() -> None:
@@ -219,10 +211,11 @@ def test_table_of_seconds_by_hand() -> None:
 
 def test_notes_tell_of_seconds_that_were_shared() -> None:
     alone, shared = (summary(training(seeds=(0, 1)), num_replicas=num) for num in (2, 30))
-    note = "SAC was trained together with others, 30 seeds in all"
-    assert section_of(shared).notes[0].startswith(note)
-    settings = f"All settings of a training: `narl runs show {alone.id}`."
-    assert section_of(alone).notes == section_of(shared).notes[1:] == [settings]
+    (settings,) = section_of(alone).notes
+    assert f"narl runs show {alone.id}" in settings
+    note, *rest = section_of(shared).notes
+    assert "30 seeds in all" in note
+    assert rest == [settings]
 
 
 def test_introduction_runs_and_environment() -> None:

@@ -8,7 +8,7 @@ import pytest
 from narl.errors import InputError
 from narl.options import choices_of, option_fields, split_optional
 from narl.tabular import AGENTS, PRESETS, Agent, agent_options, riverswim
-from narl.tabular.options import AGENT_OPTIONS, NarlUcrl, all_option_fields, users_of
+from narl.tabular.options import AGENT_OPTIONS, NarlUcrl, all_option_fields, used_by
 from narl.tabular.problem import make_problem
 from narl.tabular.registry import make_agent
 
@@ -74,7 +74,7 @@ def test_merged_options_name_their_agents_and_all_choices():
             split_optional(merged[field.name].annotation)[0],
         )
         assert choices or kinds[0] is kinds[1]
-    assert merged["clip"].option.used_by == users_of("clip") == ("narl-ucrl", "ucrl2", "rlsvi")
+    assert merged["clip"].option.used_by == used_by("clip") == ("narl-ucrl", "ucrl2", "rlsvi")
     assert "0.1 for rlsvi" in merged["c"].option.default_hint(None)
 
 

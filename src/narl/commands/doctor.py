@@ -130,7 +130,7 @@ def _mujoco(problems: list[str]) -> bool:
 def _rendering(problems: list[str]) -> str | None:
     """Return the library with which MuJoCo draws, after drawing one picture."""
     try:
-        from narl.deep.rendering import check_rendering
+        from narl.deep.rendering_backend import check_rendering
 
         return check_rendering()
     except (InputError, ImportError) as error:

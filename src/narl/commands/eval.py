@@ -155,7 +155,7 @@ def check_video_path(path: Path) -> None:
 
 def check_pictures(agent: Agent) -> None:
     """Draw one picture; raise one line that says why it cannot be drawn."""
-    from narl.deep.rendering import check_rendering
+    from narl.deep.rendering_backend import check_rendering
 
     try:
         agent.picture()

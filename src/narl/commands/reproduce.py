@@ -124,7 +124,7 @@ def _run(work: Callable[[Callable[[], bool]], Outcome], *, with_checkpoints: boo
 
     if not with_checkpoints:
         return run_interruptible(lambda: work(lambda: False))
-    from narl.deep.session import STOP_SECONDS, Stopped
+    from narl.deep.training_session import STOP_SECONDS, Stopped
 
     try:
         return run_stoppable(

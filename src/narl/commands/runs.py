@@ -83,7 +83,7 @@ def list_runs(arguments: Sequence[str]) -> int:
     """Run `narl runs list` and return its exit status."""
     args = parse(ListRuns, "narl runs list", arguments, "narl runs list --json")
     from narl import storage
-    from narl.commands.run_list import print_run_list, summarise_run
+    from narl.commands.runs_table import print_run_list, summarise_run
     from narl.console import print_json, stdout
 
     root = runs_folder(args.runs)
@@ -101,7 +101,7 @@ def list_runs(arguments: Sequence[str]) -> int:
 def show_run(arguments: Sequence[str]) -> int:
     """Run `narl runs show` and return its exit status."""
     args = parse(ShowRun, "narl runs show", arguments, "narl runs show tabular-narl-ucrl")
-    from narl.commands.run_list import summarise_run
+    from narl.commands.runs_table import summarise_run
     from narl.console import print_json
     from narl.deep.config import EPOCH_COLUMNS
     from narl.storage import UnfinishedRun, locate_run

@@ -23,10 +23,10 @@ from narl.console import (
     warnings_as_notes,
 )
 from narl.deep.config import Config
-from narl.deep.finite import Fault
+from narl.deep.finite_check import NonFiniteError
 from narl.deep.loggers import Logger, tensorboard_logger, wandb_logger
-from narl.deep.session import STOP_SECONDS, Stopped
 from narl.deep.training_run import run_training
+from narl.deep.training_session import STOP_SECONDS, Stopped
 from narl.errors import EnvironmentFault, Failure
 from narl.interrupts import Interrupted, run_stoppable
 from narl.storage import PART, Run, UnfinishedRun
@@ -125,7 +125,7 @@ class TrainingConsole(NamedTuple):
             ) from None
         except BrokenPipeError:
             raise
-        except (Fault, EnvironmentFault, OSError) as fault:
+        except (NonFiniteError, EnvironmentFault, OSError) as fault:
             remaining = self._remaining(config, resume)
             raise Failure(f"{_cause(fault)}; {remaining}") from fault
 

@@ -9,13 +9,13 @@ from narl.lazy_names import lazy_getattr
 
 if TYPE_CHECKING:
     from narl.deep.agent import MBPO, NARL, SAC, Agent, load
-    from narl.deep.algorithms import ALGORITHMS, register_algorithm
+    from narl.deep.algorithm_registry import ALGORITHMS, register_algorithm
     from narl.deep.bonus import BonusFn
     from narl.deep.checked_config import make_config
     from narl.deep.config import Config
     from narl.deep.ensemble import Prediction
     from narl.deep.evaluation import Evaluation
-    from narl.deep.finite import Fault
+    from narl.deep.finite_check import NonFiniteError
     from narl.deep.loggers import tensorboard_logger, wandb_logger
     from narl.deep.policy import Policy
     from narl.deep.presets import Preset, find_preset
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
         SelectParams,
         take_members,
     )
-    from narl.deep.session import Stopped
     from narl.deep.training_run import run_training
+    from narl.deep.training_session import Stopped
     from narl.deep.user_parts import UserParts
     from narl.errors import EnvironmentFault
 
@@ -42,7 +42,7 @@ __all__ = [
     "Config",
     "EnvironmentFault",
     "Evaluation",
-    "Fault",
+    "NonFiniteError",
     "Policy",
     "Prediction",
     "Preset",
@@ -68,7 +68,7 @@ _NAMES = {
     "config": ("Config",),
     "ensemble": ("Prediction",),
     "evaluation": ("Evaluation",),
-    "finite": ("Fault",),
+    "finite": ("NonFiniteError",),
     "loggers": ("tensorboard_logger", "wandb_logger"),
     "checked_config": ("make_config",),
     "policy": ("Policy",),

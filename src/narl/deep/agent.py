@@ -15,13 +15,13 @@ import numpy as np
 
 from narl import storage
 from narl.console import TrainingBar
+from narl.deep.agent_training import AgentTraining
 from narl.deep.bonus import BonusFn
 from narl.deep.callbacks import Callback, as_callback
 from narl.deep.checked_config import make_config
-from narl.deep.config import Config, users_of
+from narl.deep.config import Config, used_by
 from narl.deep.environment import HostEnv
 from narl.deep.evaluation import Evaluation, evaluate, evaluation_seed
-from narl.deep.learner import Learner
 from narl.deep.make_environment import MakeEnv, UserEnvironment
 from narl.deep.metrics import curves
 from narl.deep.policy import (
@@ -41,7 +41,7 @@ from narl.deep.user_parts import UserParts, check_functions
 from narl.deep.video import record_episode
 from narl.errors import InputError
 from narl.interrupts import hold_interrupts
-from narl.options import check_users
+from narl.options import check_used_by
 from narl.storage.checkpoints import save_checkpoint
 from narl.storage.folder import to_json_values
 from narl.storage.metrics_log import PROGRESS, rows_to_bytes
@@ -111,7 +111,7 @@ class Agent:
             function = batched_termination(termination, spaces.obs_dim, spaces.action_dim)
             parts = parts._replace(termination=function)
         self._interface, self._parts = interface, parts
-        self._learner = Learner(config, spaces, parts)
+        self._learner = AgentTraining(config, spaces, parts)
         self._no_env = ""
         """Why no environment can be opened, if none can."""
         self._generator = np.random.default_rng(config.seeds)
@@ -328,7 +328,7 @@ def load(
     config, interface = saved.config, saved.policy.interface
     if termination is not None:
         check_termination(termination, names_allowed=False)
-        check_users(("termination",), users_of, config.algo, "algorithm")
+        check_used_by(("termination",), used_by, config.algo, "algorithm")
     user_env = None if env is None or isinstance(env, str) else UserEnvironment(env)
     if isinstance(env, str):
         config = dataclasses.replace(config, env=env)

@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt
 
-from narl.deep.algorithms import Optimism
+from narl.deep.algorithm_registry import StepRule
 from narl.deep.config import Config
 from narl.deep.ensemble import Ensemble, init_ensemble
 from narl.deep.ensemble_fit import FitReport, fit_ensemble
@@ -112,8 +112,8 @@ class Algorithm:
     """The rule by which imagined episodes end; None: the rule is learned from data."""
     horizon: int
     """Steps of an episode inside the model."""
-    optimisms: tuple[Optimism, ...] = ()
-    """The ways to select among the members; `ReplicaParams.optimism` says which one is used."""
+    step_rules: tuple[StepRule, ...] = ()
+    """The ways to select among the members; `ReplicaParams.step_rule` says which one is used."""
 
     def init(
         self, seed: UInt[Array, ""], params: ReplicaParams, obs: Float[Array, " D"]
@@ -237,7 +237,7 @@ class Algorithm:
             params=state.params,
             is_terminal=self.known_termination or learned_termination,
             config=self.config,
-            optimisms=self.optimisms,
+            step_rules=self.step_rules,
         )
 
 

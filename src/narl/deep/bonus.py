@@ -1,8 +1,8 @@
-"""Bonuses on imagined rewards: the second seam where an algorithm can be optimistic.
+"""The type of a bonus: a function whose result is added to imagined rewards.
 
 A `BonusFn` is given what every member predicts and returns a number per imagined step, which is
-added to the reward that the selection took. To add one, name it in `narl.deep.algorithms`, or hand
-it to an agent: `narl.MBPO(env, bonus=my_function)`.
+added to the reward that the selection took. To add one, name it in `narl.deep.algorithm_registry`,
+or hand it to an agent: `narl.MBPO(env, bonus=my_function)`.
 """
 
 from __future__ import annotations

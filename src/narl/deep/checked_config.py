@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from narl.deep.algorithms import find_algorithm
-from narl.deep.config import Config, users_of
+from narl.deep.algorithm_registry import find_algorithm
+from narl.deep.config import Config, used_by
 from narl.errors import InputError
-from narl.options import as_plain, check_names, check_users, check_values
+from narl.options import as_plain, check_names, check_used_by, check_values
 from narl.validation import check_seeds
 
 OTHER_NAMES = {
@@ -43,7 +43,7 @@ def make_config(env: str, algo: str = "narl", **given: Any) -> Config:
         given["seeds"] = check_seeds(given["seeds"])
     given = {name: as_plain(value) for name, value in given.items()}
     given = {name: x for name, x in given.items() if x is not None or name == "radius"}
-    check_users(given, users_of, algo, "algorithm")
+    check_used_by(given, used_by, algo, "algorithm")
     preset = find_preset(env)
     values: dict[str, Any] = given if preset is None else {**preset.overrides, **given}
     if "initial_steps" in given and "learn_after" not in given:

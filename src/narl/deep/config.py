@@ -11,7 +11,7 @@ import math
 from typing import Any, Literal
 
 from narl import storage
-from narl.deep.algorithms import ALGORITHMS, MODEL_BASED, find_algorithm
+from narl.deep.algorithm_registry import ALGORITHMS, MODEL_BASED, find_algorithm
 from narl.options import count, number, option, options_of, seeds_option
 
 NARL, MBPO = ("narl",), ("mbpo",)
@@ -362,7 +362,7 @@ def rollout_length(schedule: tuple[int, int, int, int], epoch: int) -> int:
     return shortest + (epoch - first) * (longest - shortest) // (last - first)
 
 
-def users_of(name: str) -> tuple[str, ...]:
+def used_by(name: str) -> tuple[str, ...]:
     """Return the algorithms that use an option; empty: all of them."""
     users = options_of(Config)[name].used_by
     if users == MODEL_BASED:

@@ -23,7 +23,7 @@ from narl.deep.env_state import (
     restore_state,
 )
 from narl.deep.make_environment import EnvSource, UserEnvironment, make_env
-from narl.deep.rendering import prepare_rendering
+from narl.deep.rendering_backend import prepare_rendering
 from narl.deep.spaces import FirstEntries, Scaling, check_spaces, env_name, make_spaces
 from narl.deep.spaces import flatten_obs as _flatten_obs
 from narl.deep.spaces import unflatten_action as _unflatten_action

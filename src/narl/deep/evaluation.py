@@ -1,7 +1,7 @@
 """Evaluation of policies: deterministic episodes on the host, and which seeds solved the task.
 
-The actor is a small network: NumPy answers in a twentieth of the time that a call to an
-accelerator takes, and an evaluation is a thousand answers.
+Actions are computed in NumPy: for a small network this takes a twentieth of the time of a call to
+an accelerator, and an evaluation computes about a thousand of them.
 """
 
 from __future__ import annotations

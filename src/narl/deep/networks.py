@@ -80,7 +80,7 @@ def _narrow_backward(saved: tuple[Array, Array], ct: Array) -> tuple[Array, Arra
 narrow_product.defvjp(_narrow_forward, _narrow_backward)
 
 
-class Policy(NamedTuple):
+class ActionGaussian(NamedTuple):
     """A Gaussian before it is squashed by tanh."""
 
     mean: Float[Array, "B A"]
@@ -99,13 +99,13 @@ def init_actor(key: PRNGKeyArray, obs_dim: int, action_dim: int, hidden: Sequenc
     return init_network(key, (obs_dim, *hidden, 2 * action_dim))
 
 
-def policy(actor: Network, obs: Float[Array, "B D"]) -> Policy:
+def action_gaussian(actor: Network, obs: Float[Array, "B D"]) -> ActionGaussian:
     """Return the Gaussian of π(·|obs) before the tanh."""
     mean, log_std = jnp.split(apply_network(actor, obs), 2, axis=-1)
-    return Policy(mean, jnp.clip(log_std, *LOG_STD_RANGE))
+    return ActionGaussian(mean, jnp.clip(log_std, *LOG_STD_RANGE))
 
 
-def squash(given: Policy, noise: Float[Array, "B A"]) -> Drawn:
+def squash(given: ActionGaussian, noise: Float[Array, "B A"]) -> Drawn:
     """Return the action tanh(mean + std·noise) and its log density.
 
     log(1 − tanh(u)²) = 2(log 2 − u − softplus(−2u)) stays finite where tanh is 1 in float32.
@@ -118,13 +118,13 @@ def squash(given: Policy, noise: Float[Array, "B A"]) -> Drawn:
 
 def draw_action(key: PRNGKeyArray, actor: Network, obs: Float[Array, "B D"]) -> Drawn:
     """Draw an action a ~ π(·|obs) per observation."""
-    given = policy(actor, obs)
+    given = action_gaussian(actor, obs)
     return squash(given, jax.random.normal(key, given.mean.shape))
 
 
 def mode_action(actor: Network, obs: Float[Array, "B D"]) -> Float[Array, "B A"]:
     """Return tanh(mean), the action of a policy that is evaluated."""
-    return jnp.tanh(policy(actor, obs).mean)
+    return jnp.tanh(action_gaussian(actor, obs).mean)
 
 
 def init_critic(key: PRNGKeyArray, obs_dim: int, action_dim: int, hidden: Sequence[int]) -> Network:

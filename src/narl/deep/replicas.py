@@ -58,9 +58,10 @@ class Replicas(Protocol):
         """Return a state made from the arrays that `to_host` gave."""
 
     def deactivate(self, state: Any, replicas: Collection[int]) -> Any:
-        """Return a state in which these replicas, and no others, only fill their places.
+        """Return a state in which exactly these replicas are inactive.
 
-        Their results do not matter any more; they cost as little as possible.
+        They keep their place in the arrays, their results are ignored, and they cost as little as
+        possible.
         """
 
     def close(self) -> None:

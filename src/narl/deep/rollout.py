@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from narl.deep.algorithms import Optimism
+from narl.deep.algorithm_registry import StepRule
 from narl.deep.config import Config
 from narl.deep.ensemble import Ensemble, Prediction, sample_members
 from narl.deep.networks import draw_action, mode_action
@@ -22,8 +22,8 @@ from narl.deep.termination import TerminationFn
 class ReplicaParams(NamedTuple):
     """Parameters in which the replicas of one program may differ."""
 
-    optimism: Int[Array, ""]
-    """Index of the replica's entry in `ModelContext.optimisms`."""
+    step_rule: Int[Array, ""]
+    """Index of the replica's entry in `ModelContext.step_rules`."""
     radius: Float[Array, ""]
     """Model radius ε_M; infinity for none."""
     num_elites: Int[Array, ""]
@@ -38,7 +38,7 @@ class ModelContext(NamedTuple):
     params: ReplicaParams
     is_terminal: TerminationFn
     config: Config
-    optimisms: tuple[Optimism, ...]
+    step_rules: tuple[StepRule, ...]
     """The ways to select among the members that the replicas of this program use."""
 
 
@@ -119,7 +119,7 @@ def _select(
     replica = context.params
     params = SelectParams(replica.radius, replica.num_elites, context.config)
 
-    def branch(optimism: Optimism) -> tuple[Selected, Float[Array, "M B"]]:
+    def branch(optimism: StepRule) -> tuple[Selected, Float[Array, "M B"]]:
         selected = optimism.select(key, candidates, params)
         if optimism.bonus is not None:
             reward = selected.reward + optimism.bonus(candidates, params)
@@ -131,10 +131,10 @@ def _select(
             value_distance = jnp.abs(values - values.mean(0))
         return selected._replace(values=None), value_distance
 
-    branches = [functools.partial(branch, optimism) for optimism in context.optimisms]
+    branches = [functools.partial(branch, optimism) for optimism in context.step_rules]
     if len(branches) == 1:
         return branches[0]()
-    return jax.lax.switch(replica.optimism, branches)
+    return jax.lax.switch(replica.step_rule, branches)
 
 
 def next_values(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from narl.deep.checkpoint import flatten_tree
+from narl.deep.snapshot import flatten_tree
 from narl.deep.trainer import Trainer
 
 EVERY_REPLICA = slice(None)

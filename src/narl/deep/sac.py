@@ -12,10 +12,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from narl.deep.config import Config
 from narl.deep.networks import (
     Network,
+    action_gaussian,
     draw_action,
     init_actor,
     init_critic,
-    policy,
     squash,
     twin_values,
 )
@@ -108,7 +108,7 @@ def td_target(
     noise: Float[Array, "B A"], sac: Sac, batch: Batch, config: Config
 ) -> Float[Array, " B"]:
     """Return r + γ(1 − done)·[min_i Q'_i(s',a') − α log π(a'|s')] with the target critics."""
-    drawn = squash(policy(sac.actor, batch.next_obs), noise)
+    drawn = squash(action_gaussian(sac.actor, batch.next_obs), noise)
     following = twin_values(sac.target, batch.next_obs, drawn.action).min(0)
     value = following - jnp.exp(sac.log_alpha) * drawn.log_prob
     return batch.reward + config.discount * (1.0 - batch.done) * value
@@ -130,7 +130,7 @@ def actor_loss(
     obs: Float[Array, "B D"],
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """Return E[α log π(a|s) − min_i Q_i(s,a)]; and the mean log density."""
-    drawn = squash(policy(actor, obs), noise)
+    drawn = squash(action_gaussian(actor, obs), noise)
     q = twin_values(critic, obs, drawn.action).min(0)
     return (jnp.exp(log_alpha) * drawn.log_prob - q).mean(), drawn.log_prob.mean()
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from narl import storage
 from narl.deep.checked_config import config_from_record
-from narl.deep.checkpoint import STATE, State, with_prefix
 from narl.deep.config import EPOCH_COLUMNS, Config
 from narl.deep.policy import Policy, interface_from, interface_of, policy_from
 from narl.deep.presets import shortens_observations
 from narl.deep.run_artifacts import only_networks
+from narl.deep.snapshot import STATE, State, with_prefix
 from narl.deep.training_environment import open_training_env
 from narl.errors import InputError
 from narl.storage.checkpoints import load_checkpoint

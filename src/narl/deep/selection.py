@@ -1,8 +1,8 @@
-"""Selection among the members of the ensemble: the seam where an algorithm is optimistic or not.
+"""Selection among the members of the ensemble: it decides how optimistic an algorithm is.
 
 A `SelectFn` is given what every member predicts for a batch of imagined steps and returns the steps
-that are taken. To add one, write such a function and name it in `narl.deep.algorithms`, or hand it
-to an agent: `narl.NARL(env, select=my_function)`.
+that are taken. To add one, write such a function and name it in `narl.deep.algorithm_registry`, or
+hand it to an agent: `narl.NARL(env, select=my_function)`.
 """
 
 from __future__ import annotations

@@ -18,13 +18,13 @@ import numpy as np
 from jaxtyping import Float, Num
 
 from narl.deep.algorithm import Algorithm, ReplicaState, StepInfo
-from narl.deep.algorithms import MODEL_BASED, Optimism, optimism_of
-from narl.deep.config import Config, users_of
+from narl.deep.algorithm_registry import MODEL_BASED, StepRule, step_rule_of
+from narl.deep.config import Config, used_by
 from narl.deep.counters import new_counters
 from narl.deep.device import Device
 from narl.deep.environment import HostEnv
 from narl.deep.evaluation import Evaluator
-from narl.deep.finite import check_finite, refuse_nonfinite
+from narl.deep.finite_check import check_finite, refuse_nonfinite
 from narl.deep.metrics import epoch_metrics
 from narl.deep.replicas import Replicas, make_replicas
 from narl.deep.rollout import ReplicaParams
@@ -83,8 +83,8 @@ class Trainer:
             self._evaluator = Evaluator(self.config, self.seeds, eval_envs, self.horizon)
             self.replicas = make_replicas(len(self.seeds))
             opened.callback(self.replicas.close)
-            optimisms, indices = _optimisms(configs, parts, self.replicas.batched)
-            self.algorithm = self._make_algorithm(optimisms)
+            step_rules, indices = _step_rules(configs, parts, self.replicas.batched)
+            self.algorithm = self._make_algorithm(step_rules)
             self._device = Device(self.algorithm, self.replicas, self._init_state(indices))
             opened.callback(self._device.close)
             self._device.compile(self.algorithm, self._step_info())
@@ -231,7 +231,7 @@ class Trainer:
             self._imagine()
 
     def check_policies(self) -> None:
-        """Raise a `Fault` if a parameter of a policy, critic or optimiser is not finite."""
+        """Raise a `NonFiniteError` if a number of a policy, critic or optimiser is not finite."""
         sac = self.replicas.to_host(self.state(), lambda state: state.sac)
         for path, values in jax.tree_util.tree_leaves_with_path(sac):
             name = jax.tree_util.keystr(path, simple=True, separator=".")
@@ -243,7 +243,7 @@ class Trainer:
         env = open_training_env(self.config, seed, source=self.parts.env, role=role)
         return opened.enter_context(contextlib.closing(env))
 
-    def _make_algorithm(self, optimisms: tuple[Optimism, ...]) -> Algorithm:
+    def _make_algorithm(self, step_rules: tuple[StepRule, ...]) -> Algorithm:
         spaces = self.envs[0].spaces
         return Algorithm(
             self.config,
@@ -251,7 +251,7 @@ class Trainer:
             spaces.action_dim,
             choose_termination(self.config, spaces, self.parts),
             self.horizon,
-            optimisms,
+            step_rules,
         )
 
     def _init_state(self, optimism: Sequence[int]) -> Any:
@@ -289,21 +289,21 @@ class Trainer:
 
 def _kind(config: Config) -> str:
     """Describe the algorithm of a configuration, with the radius if the algorithm has one."""
-    has_radius = config.algo in users_of("radius")
+    has_radius = config.algo in used_by("radius")
     return f"{config.algo}, radius {config.radius}" if has_radius else config.algo
 
 
-def _optimisms(
+def _step_rules(
     configs: Sequence[Config], parts: UserParts, batched: bool
-) -> tuple[tuple[Optimism, ...], list[int]]:
+) -> tuple[tuple[StepRule, ...], list[int]]:
     """Return the ways to select of one program, and the index that each replica uses.
 
     In a batch every branch is computed, so it holds only the ways that are used. On the CPU one
     branch runs, and a program that always holds narl's own gives a replica the same bits alone or
     among others.
     """
-    used = [optimism_of(config.algo, parts.select, parts.bonus) for config in configs]
-    built_in = [] if batched else [optimism_of(name) for name in sorted(MODEL_BASED)]
+    used = [step_rule_of(config.algo, parts.select, parts.bonus) for config in configs]
+    built_in = [] if batched else [step_rule_of(name) for name in sorted(MODEL_BASED)]
     distinct = list(dict.fromkeys(each for each in (*built_in, *used) if each is not None))
     index = [0 if each is None else distinct.index(each) for each in used]
     per_replica = zip(configs, index, strict=True)

@@ -18,10 +18,10 @@ import numpy as np
 from narl import storage
 from narl.deep.callbacks import wants_stop
 from narl.deep.config import Config
-from narl.deep.memory import check_memory
-from narl.deep.session import Session, Stopped
+from narl.deep.device_memory import check_memory
 from narl.deep.trainer import Trainer
 from narl.deep.training_environment import choose_termination, open_training_env
+from narl.deep.training_session import Stopped, TrainingSession
 from narl.deep.user_parts import NO_PARTS, UserParts, check_functions
 from narl.storage.checkpoints import has_checkpoints
 from narl.storage.folder import clear_folder, lock_folder, remove_folder
@@ -112,7 +112,7 @@ def _train(
 ) -> dict[str, storage.Run]:
     """Train to the end in the folder ``part``; return the new runs by id."""
     trainer = Trainer(configs, options.parts)
-    session = Session(trainer, configs, part)
+    session = TrainingSession(trainer, configs, part)
     with contextlib.closing(trainer), contextlib.closing(session.checkpoints):
         session.resume(options.on_resume)
         epochs = session.train(options.on_step, options.should_stop, options.checkpoint_every)

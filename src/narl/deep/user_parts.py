@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from narl.deep.algorithms import optimism_of
+from narl.deep.algorithm_registry import step_rule_of
 from narl.deep.bonus import BonusFn
 from narl.deep.config import Config
 from narl.deep.ensemble import Prediction
@@ -44,7 +44,7 @@ def check_functions(config: Config, parts: UserParts, obs_dim: int, action_dim: 
         return candidates.prediction.reward.mean(0)
 
     examples: dict[str, Callable[..., Any]] = {"select": select_elite, "bonus": mean_reward}
-    used = optimism_of(config.algo, parts.select, parts.bonus)
+    used = step_rule_of(config.algo, parts.select, parts.bonus)
     for name, example in examples.items():
         given = getattr(parts, name)
         function = given if used is None else getattr(used, name)

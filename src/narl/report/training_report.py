@@ -137,7 +137,7 @@ def _seed_chart(labelled: Labelled) -> list[Chart]:
 
 def _model_charts(labelled: Labelled) -> list[Chart]:
     """Return the charts of ensembles, for the trainings that have one."""
-    from narl.deep.config import users_of
+    from narl.deep.config import used_by
 
     trained = {label: item for label, item in labelled.items() if rows_with_model(item.rows)}
     if not trained:
@@ -152,7 +152,7 @@ def _model_charts(labelled: Labelled) -> list[Chart]:
     bounded = {
         label: training
         for label, training in trained.items()
-        if training.config.algo in users_of("radius") and training.config.radius is not None
+        if training.config.algo in used_by("radius") and training.config.radius is not None
     }
     if bounded:
         charts.append(fallback_chart("fallback", _rows(bounded), _over(bounded)))

@@ -125,10 +125,10 @@ def label_trainings(trainings: Sequence[TrainingSummary]) -> list[str]:
 
 def _used_options(config: Config) -> dict[str, Any]:
     """Return the options that the algorithm uses, by name."""
-    from narl.deep.config import users_of
+    from narl.deep.config import used_by
 
     fields = [field.name for field in dataclasses.fields(config)]
-    users = {name: users_of(name) for name in fields}
+    users = {name: used_by(name) for name in fields}
     return {
         name: getattr(config, name)
         for name in fields

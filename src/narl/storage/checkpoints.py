@@ -1,8 +1,8 @@
 """Checkpoints: the newest states of a long computation, verified before they are loaded.
 
 A checkpoint is a folder `step-000012345` of arrays (not compressed: they are large and do not
-shrink), notes.json and the manifest, which also has the step. Whoever saves locks the folder of
-the checkpoints (`lock_folder`).
+shrink), notes.json and the manifest, which also has the step. The caller of `save_checkpoint` must
+hold the lock of the folder of checkpoints (`lock_folder`).
 """
 
 import json

@@ -71,7 +71,7 @@ def checksum(content: bytes) -> Digest:
 
 
 def check_writable(field: str, folder: Path, advice: str) -> None:
-    """Raise an error that names the field if nothing can be written to, or make, a folder."""
+    """Raise an error that names the field if a folder cannot be created or written to."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     if not folder.is_dir():

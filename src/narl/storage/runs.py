@@ -199,7 +199,7 @@ def remove_run(root: Path | str, id: str) -> str:
 
 
 def match_id(root: Path | str, text: str, ids: Collection[str]) -> str:
-    """Return the one of the ids in a root that a text is, or is a unique beginning of."""
+    """Return the id in a root that equals the text, or that alone begins with it."""
     if text in ids:
         return text
     if not ids:

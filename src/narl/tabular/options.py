@@ -13,7 +13,15 @@ from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
 from narl.errors import InputError, unknown
-from narl.options import OptionField, check_users, check_value, count, number, option, option_fields
+from narl.options import (
+    OptionField,
+    check_used_by,
+    check_value,
+    count,
+    number,
+    option,
+    option_fields,
+)
 
 Clip = Literal["horizon", "none"]
 Measure = Literal["signed", "centred", "simplex"]
@@ -304,7 +312,7 @@ PRESETS: dict[str, dict[str, AgentOptions]] = {
 """Options as the paper prints them, for the agents whose defaults are another reading."""
 
 
-def users_of(name: str) -> tuple[str, ...]:
+def used_by(name: str) -> tuple[str, ...]:
     """Return the agents that have an option of this name."""
     return tuple(
         agent
@@ -326,7 +334,7 @@ def agent_options(agent: str, preset: str | None = None, **given: Any) -> AgentO
     for name in given:
         if name not in names:
             raise unknown("option", name, sorted(names))
-    check_users(given, users_of, agent, "agent")
+    check_used_by(given, used_by, agent, "agent")
     fields = {field.name: field for field in option_fields(type(options))}
     for name, value in given.items():
         given[name] = check_value(name, value, fields[name].annotation, fields[name].option)

@@ -1,4 +1,4 @@
-"""The two sides of an MDP: the problem that an agent knows, and the world that is simulated."""
+"""`Problem`: what an agent is told about an MDP. `World`: the true MDP that is simulated."""
 
 from __future__ import annotations
 

@@ -6,11 +6,10 @@ import pytest
 from tiny import replica_params
 
 from narl.compilation import num_cores
-from narl.deep import memory
 from narl.deep.algorithm import Algorithm, StepInfo
-from narl.deep.algorithms import optimism_of
+from narl.deep.algorithm_registry import step_rule_of
 from narl.deep.checked_config import make_config
-from narl.deep.memory import (
+from narl.deep.device_memory import (
     available_memory,
     check_memory,
     needed_memory,
@@ -24,8 +23,8 @@ from narl.errors import InputError
 
 def make_algorithm(algo="narl", obs_dim=11, action_dim=3, termination=never, **given):
     config = make_config("Hopper-v5", algo, **given)
-    optimisms = (optimism_of("mbpo"), optimism_of("narl"))
-    return Algorithm(config, obs_dim, action_dim, termination, 10, optimisms)
+    step_rules = (step_rule_of("mbpo"), step_rule_of("narl"))
+    return Algorithm(config, obs_dim, action_dim, termination, 10, step_rules)
 
 
 @pytest.mark.parametrize("algo", [pytest.param("narl", marks=pytest.mark.slow), "sac"])

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from quick_trainings import quick_config, stop_at, train, train_until
 
-from narl.deep import session
 from narl.deep.counters import new_counters
-from narl.deep.finite import Fault
-from narl.deep.session import Stopped, train_epochs
+from narl.deep.finite_check import NonFiniteError
 from narl.deep.trainer import Trainer
+from narl.deep.training_session import Stopped, train_epochs
 from narl.errors import InputError
 from narl.storage import checkpoints, list_unfinished_runs
 from short_trainings import assert_same_outcome, checkpoints_of, flip_bit
@@ -151,7 +150,7 @@ def test_networks_that_are_not_finite_are_not_kept(tmp_path, monkeypatch, cache)
         check_policies(trainer)
 
     monkeypatch.setattr(Trainer, "check_policies", check)
-    with pytest.raises(Fault, match=r"step 40: seed 0: sac\.log_alpha is nan"):
+    with pytest.raises(NonFiniteError, match=r"step 40: seed 0: sac\.log_alpha is nan"):
         train(CONFIG, tmp_path)
     assert [path.name for path in checkpoints_of(tmp_path, CONFIG)] == ["step-000000020"]
 

@@ -12,12 +12,12 @@ import jax
 import numpy as np
 
 from narl import __version__, storage
-from narl.deep.checkpoint import restore, take_snapshot
 from narl.deep.config import Config
 from narl.deep.metrics import curves, rows_of_replicas
 from narl.deep.policy import interface_of
 from narl.deep.presets import shortens_observations
 from narl.deep.run_artifacts import networks, summary
+from narl.deep.snapshot import restore, take_snapshot
 from narl.deep.trainer import Trainer
 from narl.storage.checkpoints import Checkpoints, has_checkpoints
 from narl.storage.metrics_log import PROGRESS, MetricsLog, rows_from_bytes, rows_to_bytes
@@ -60,7 +60,7 @@ def train_epochs(
             yield metrics
 
 
-class Session:
+class TrainingSession:
     """A training in its folder `<id>.part`, from its last checkpoint to its end or a stop."""
 
     def __init__(self, trainer: Trainer, configs: Sequence[Config], part: Path) -> None:

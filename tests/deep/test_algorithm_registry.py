@@ -14,9 +14,9 @@ from tiny import (
     sac_with_value,
 )
 
-from narl.deep.algorithms import Optimism, find_algorithm, optimism_of, register_algorithm
+from narl.deep.algorithm_registry import StepRule, find_algorithm, register_algorithm, step_rule_of
 from narl.deep.checked_config import make_config
-from narl.deep.config import users_of
+from narl.deep.config import used_by
 from narl.deep.rollout import imagine_step
 from narl.deep.selection import select_elite, select_optimistic, take_members
 from narl.errors import InputError
@@ -37,46 +37,46 @@ def zero_bonus(candidates, params):
     return jnp.zeros(candidates.obs.shape[0])
 
 
-NARL, MBPO = optimism_of("narl"), optimism_of("mbpo")
-PESSIMISTIC, CURIOUS = Optimism(select_smallest_reward, None), Optimism(select_elite, disagreement)
+NARL, MBPO = step_rule_of("narl"), step_rule_of("mbpo")
+PESSIMISTIC, CURIOUS = StepRule(select_smallest_reward, None), StepRule(select_elite, disagreement)
 # r = 5, s' = s + 1; r = 2, s' = s + 2; r = 4, s' = s + 3; the value of s' is s'.
 THREE = constant_ensemble([[5.0, 1.0], [2.0, 2.0], [4.0, 3.0]])
 NOISY = constant_ensemble([[1.0, 1.0], [1.5, -1.0], [0.0, 0.0]], logvar=0.0)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def imagine(optimisms, ensemble, params):
+def imagine(step_rules, ensemble, params):
     """Imagine one step from 20 states 0, by a program with these ways to select."""
-    context = make_context(ensemble, sac_with_value(1.0), params, optimisms)
+    context = make_context(ensemble, sac_with_value(1.0), params, step_rules)
     return imagine_step(jax.random.key(4), context, jnp.zeros((20, 1)))
 
 
 def test_known_algorithms_name_their_functions():
-    assert Optimism(select_optimistic, None) == NARL
-    assert Optimism(select_elite, None) == MBPO
-    assert optimism_of("sac") is None
-    assert optimism_of("sac", select=select_elite) is None
-    assert optimism_of("narl", bonus=disagreement) == Optimism(select_optimistic, disagreement)
-    assert optimism_of("mbpo", select=select_smallest_reward) == PESSIMISTIC
+    assert StepRule(select_optimistic, None) == NARL
+    assert StepRule(select_elite, None) == MBPO
+    assert step_rule_of("sac") is None
+    assert step_rule_of("sac", select=select_elite) is None
+    assert step_rule_of("narl", bonus=disagreement) == StepRule(select_optimistic, disagreement)
+    assert step_rule_of("mbpo", select=select_smallest_reward) == PESSIMISTIC
     with pytest.raises(InputError, match=r"^algo: .*'mpbo'.*'mbpo'"):
         find_algorithm("mpbo")
 
 
 def test_registered_algorithm_accepted_with_model_options(registry):
     register_algorithm("curious", select_elite, disagreement, members=4, summary="goes there")
-    assert optimism_of("curious") == CURIOUS
+    assert step_rule_of("curious") == CURIOUS
     config = make_config("Pendulum-v1", algo="curious", model_width=50, rollout_batch=10)
     assert config.uses_model
     assert config.num_members == 4
     assert config.run_id.startswith("train-curious-pendulum-v1-")
-    assert users_of("model_width") == ("narl", "mbpo", "curious")
-    assert users_of("radius") == ("narl",)
+    assert used_by("model_width") == ("narl", "mbpo", "curious")
+    assert used_by("radius") == ("narl",)
     with pytest.raises(InputError, match=r"radius: .*curious.*narl"):
         make_config("Pendulum-v1", algo="curious", radius=0.1)
     for name in ("curious", "narl"):
         with pytest.raises(InputError, match=f"algo: '{name}' is registered already"):
             register_algorithm(name, select_smallest_reward)
-    assert optimism_of("curious") == CURIOUS
+    assert step_rule_of("curious") == CURIOUS
 
 
 def test_registration_removed_after_test():
@@ -97,7 +97,7 @@ def test_user_bonus_added_to_imagined_reward_only():
     """The members' next states are 2 apart: with a radius of 1.5 the bonus is 3."""
     params = replica_params(radius=1.5)
     plain = imagine((NARL,), THREE, params)
-    curious = imagine((Optimism(select_optimistic, disagreement),), THREE, params)
+    curious = imagine((StepRule(select_optimistic, disagreement),), THREE, params)
     np.testing.assert_allclose(plain.batch.reward, 5.0, rtol=1e-6)
     np.testing.assert_allclose(curious.batch.reward, 5.0 + 3.0, rtol=1e-6)
     same_reward = curious.batch._replace(reward=plain.batch.reward)
@@ -114,15 +114,15 @@ def test_zero_bonus_gives_bits_of_algorithm_without_bonus(optimism):
 @pytest.mark.slow
 def test_replicas_with_different_optimisms_share_one_program():
     """Each replica gets what its algorithm gives alone, in a batch (vmap) and one by one."""
-    optimisms = (NARL, MBPO, PESSIMISTIC, CURIOUS)
+    step_rules = (NARL, MBPO, PESSIMISTIC, CURIOUS)
     params = [replica_params(i, radius=0.8, num_elites=2) for i in range(4)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *params)
-    batched = jax.vmap(lambda each: imagine(optimisms, NOISY, each))(stacked)
-    alone = [imagine((optimism,), NOISY, params[0]) for optimism in optimisms]
+    batched = jax.vmap(lambda each: imagine(step_rules, NOISY, each))(stacked)
+    alone = [imagine((optimism,), NOISY, params[0]) for optimism in step_rules]
     # The case is one in which all four differ.
     assert len({np.asarray(step.batch.reward).tobytes() for step in alone}) == 4
     for i, expected in enumerate(alone):
-        one_by_one = imagine(optimisms, NOISY, params[i])
+        one_by_one = imagine(step_rules, NOISY, params[i])
         in_batch = jax.tree.map(lambda x, i=i: x[i], batched)
         for step in (one_by_one, in_batch):
             jax.tree.map(

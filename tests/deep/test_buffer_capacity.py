@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from quick_trainings import quick_config
 
-from narl.deep.buffer_room import with_buffer_room, with_longer_buffer
+from narl.deep.buffer_capacity import with_buffer_capacity, with_longer_buffer
 from narl.errors import InputError
 
 CONFIG = quick_config()
@@ -34,7 +34,7 @@ def state_of(num_rows):
     ],
 )
 def test_buffers_are_made_for_the_steps_asked_for_or_a_power_of_two(last_step, state, steps):
-    config = with_buffer_room(CONFIG, last_step, state, SPACES)
+    config = with_buffer_capacity(CONFIG, last_step, state, SPACES)
     assert config == dataclasses.replace(CONFIG, steps=steps)
 
 
@@ -46,13 +46,13 @@ def test_buffers_have_no_spare_room_where_memory_is_short(monkeypatch):
         if config.steps > limit:
             raise InputError("memory: too much")
 
-    monkeypatch.setattr("narl.deep.buffer_room.check_memory", check_memory)
+    monkeypatch.setattr("narl.deep.buffer_capacity.check_memory", check_memory)
     limit = 100
-    assert with_buffer_room(CONFIG, 100, state_of(60), SPACES).steps == 100
+    assert with_buffer_capacity(CONFIG, 100, state_of(60), SPACES).steps == 100
     assert needed == [256, 100]
     limit = 99
     with pytest.raises(InputError, match="memory"):
-        with_buffer_room(CONFIG, 100, state_of(60), SPACES)
+        with_buffer_capacity(CONFIG, 100, state_of(60), SPACES)
 
 
 def test_ring_of_the_option_buffer_keeps_its_length():

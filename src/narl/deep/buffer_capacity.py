@@ -1,4 +1,4 @@
-"""Room in the buffers of an agent that may learn on after the steps that were asked for."""
+"""Sizes of the replay buffers of an agent that may be trained for more steps later."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from narl.deep.checkpoint import STATE, State
 from narl.deep.config import Config
-from narl.deep.memory import check_memory
+from narl.deep.device_memory import check_memory
+from narl.deep.snapshot import STATE, State
 from narl.deep.spaces import Spaces
 from narl.errors import InputError
 
 _ROWS = f"{STATE}real.rows"
 
 
-def with_buffer_room(config: Config, last_step: int, state: State | None, spaces: Spaces) -> Config:
+def with_buffer_capacity(
+    config: Config, last_step: int, state: State | None, spaces: Spaces
+) -> Config:
     """Return the configuration whose ``steps`` decide the size of the buffers.
 
     The buffers get room for more than ``last_step``, or just for it where memory is short.

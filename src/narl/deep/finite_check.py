@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Num
 
 
-class Fault(RuntimeError):
+class NonFiniteError(RuntimeError):
     """A number is not finite where learning needs one; the message is one line that names it."""
 
 
@@ -18,7 +18,7 @@ def check_finite(
     active: Collection[int],
     where: Callable[[int], str],
 ) -> None:
-    """Raise a `Fault` if a value of an active replica is not finite.
+    """Raise a `NonFiniteError` if a value of an active replica is not finite.
 
     ``where`` describes a replica and the step, for the message.
     """
@@ -27,7 +27,7 @@ def check_finite(
     for i in sorted(active):
         numbers = np.ravel(values[i])
         if not np.isfinite(numbers).all():
-            raise Fault(f"{where(i)}: {name} is {numbers[~np.isfinite(numbers)][0]}")
+            raise NonFiniteError(f"{where(i)}: {name} is {numbers[~np.isfinite(numbers)][0]}")
 
 
 def refuse_nonfinite(
@@ -36,7 +36,7 @@ def refuse_nonfinite(
     active: Collection[int],
     where: Callable[[int], str],
 ) -> None:
-    """Raise a `Fault` if an active replica has counted numbers that are not finite."""
+    """Raise a `NonFiniteError` if an active replica has counted numbers that are not finite."""
     for i in sorted(active):
         if counts[i] > 0:
-            raise Fault(f"{where(i)}: {counts[i]:.0f} {name} are not finite")
+            raise NonFiniteError(f"{where(i)}: {counts[i]:.0f} {name} are not finite")

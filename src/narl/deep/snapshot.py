@@ -1,6 +1,6 @@
 """The state of a training as arrays and notes, and back: the content of a checkpoint.
 
-Of the imagined transitions only those that count are stored: "imagined.<replica>", oldest first.
+Only imagined transitions that can still be sampled are stored: "imagined.<replica>", oldest first.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _copy(state: Any) -> Any:
 
 
 def _device_has_room(size: int) -> bool:
-    """Return whether the device could have held so many bytes more at its fullest."""
+    """Return whether the peak use of the device's memory leaves room for this many bytes."""
     stats = jax.devices()[0].memory_stats() or {}
     fullest = stats.get("peak_bytes_in_use", stats.get("bytes_in_use", 0))
     return stats.get("bytes_limit", math.inf) - fullest > 1.1 * size

@@ -9,8 +9,7 @@ import pytest
 from quick_trainings import quick_config
 from tiny import assert_same
 
-from narl.deep import checkpoint
-from narl.deep.algorithms import register_algorithm
+from narl.deep.algorithm_registry import register_algorithm
 from narl.deep.replay_buffer import Replay
 from narl.deep.replicas import BatchedReplicas, ThreadedReplicas
 from narl.deep.selection import select_elite
@@ -110,18 +109,18 @@ def test_restored_replica_selects_as_its_configuration_says(cache, registry, mon
     """Its index depends on the algorithms that are registered, and on the device."""
     monkeypatch.setattr(Trainer, "_compile", lambda self: None)
 
-    def optimisms(trainer):
-        indices = trainer.to_host().params.optimism
-        return [trainer.optimisms[i] for i in indices]
+    def step_rules(trainer):
+        indices = trainer.to_host().params.step_rule
+        return [trainer.step_rules[i] for i in indices]
 
     with contextlib.closing(Trainer(CONFIGS)) as first:
         arrays, notes = checkpoint.capture(first)
-        expected = optimisms(first)
+        expected = step_rules(first)
     register_algorithm("another", lambda *arguments: select_elite(*arguments))
     for kind in (ThreadedReplicas, BatchedReplicas):
         with contextlib.closing(Trainer(CONFIGS, make_replicas=kind)) as second:
             checkpoint.restore(second, arrays, notes)
-            assert optimisms(second) == expected
+            assert step_rules(second) == expected
 
 
 def test_checkpoint_of_another_format_is_refused():

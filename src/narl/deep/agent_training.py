@@ -1,4 +1,4 @@
-"""The training behind an agent: opened when it is needed, extended, and given up after an error."""
+"""The training of an agent over several calls of `learn`, without a run folder."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import jax
 import numpy as np
 
 from narl.compilation import enable_cache
-from narl.deep.buffer_room import with_buffer_room, with_longer_buffer
-from narl.deep.checkpoint import State, capture, restore
+from narl.deep.buffer_capacity import with_buffer_capacity, with_longer_buffer
 from narl.deep.config import Config
-from narl.deep.finite import Fault
+from narl.deep.finite_check import NonFiniteError
 from narl.deep.run_artifacts import networks
-from narl.deep.session import train_epochs
+from narl.deep.snapshot import State, capture, restore
 from narl.deep.spaces import Spaces
 from narl.deep.trainer import Trainer
+from narl.deep.training_session import train_epochs
 from narl.deep.user_parts import UserParts
 from narl.errors import first_line
 
 
-class Learner:
+class AgentTraining:
     """A training that goes on over several calls of `Agent.learn`, without a run folder."""
 
     def __init__(self, config: Config, spaces: Spaces, parts: UserParts) -> None:
@@ -57,7 +57,7 @@ class Learner:
             self.state = None
 
     def _open_trainer(self, last_step: int) -> Trainer:
-        config = with_buffer_room(self.config, last_step, self.state, self.spaces)
+        config = with_buffer_capacity(self.config, last_step, self.state, self.spaces)
         if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
             enable_cache()
         trainer = Trainer([config], self.parts)
@@ -135,7 +135,7 @@ class Learner:
 
     def close(self) -> None:
         """Release environments and data; the networks stay, and learning is over."""
-        with contextlib.suppress(Fault):
+        with contextlib.suppress(NonFiniteError):
             self.keep_networks()
         self._close_trainer()
         self.state = None

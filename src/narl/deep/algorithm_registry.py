@@ -49,8 +49,8 @@ MODEL_BASED = tuple(name for name, spec in ALGORITHMS.items() if spec.select is 
 """The algorithms that come with narl and learn a model."""
 
 
-class Optimism(NamedTuple):
-    """The functions with which an algorithm chooses an imagined step."""
+class StepRule(NamedTuple):
+    """The rule by which an algorithm chooses imagined steps: a selection and a bonus."""
 
     select: SelectFn
     bonus: BonusFn | None
@@ -63,15 +63,15 @@ def find_algorithm(name: str) -> AlgorithmSpec:
     return ALGORITHMS[name]
 
 
-def optimism_of(
+def step_rule_of(
     name: str, select: SelectFn | None = None, bonus: BonusFn | None = None
-) -> Optimism | None:
-    """Return the functions of an algorithm, or the given ones in their place; None: no model."""
+) -> StepRule | None:
+    """Return the functions of an algorithm, replaced by the given ones; None without a model."""
     spec = find_algorithm(name)
     if spec.select is None:
         return None
     own_bonus = None if spec.bonus is None else _resolve(spec.bonus)
-    return Optimism(select or _resolve(spec.select), bonus or own_bonus)
+    return StepRule(select or _resolve(spec.select), bonus or own_bonus)
 
 
 def register_algorithm(

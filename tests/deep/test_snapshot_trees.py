@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from narl.deep.checkpoint import flatten_tree, unflatten_tree
+from narl.deep.snapshot import flatten_tree, unflatten_tree
 from narl.errors import InputError
 from narl.storage import load_checkpoint, save_checkpoint
 

@@ -7,7 +7,6 @@ import sys
 import numpy as np
 import pytest
 
-from narl.deep import rendering
 from narl.deep.environment import open_env
 from narl.errors import InputError
 
