@@ -4,11 +4,9 @@
 Where Gymnasium is loaded already, narl's environments are registered with it.
 """
 
-import importlib
-import sys
 from typing import TYPE_CHECKING
 
-from narl.lazy_names import lazy_getattr
+from narl.lazy_names import import_after, lazy_getattr
 
 if TYPE_CHECKING:
     from narl import (
@@ -78,5 +76,5 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-if "gymnasium" in sys.modules:
-    importlib.import_module("narl.gymnasium_registration")
+# The environments are known to Gymnasium in every order of imports, and Gymnasium is not loaded.
+import_after("gymnasium", "narl.gymnasium_registration")

@@ -1,10 +1,8 @@
 """Registration of the tabular environments with Gymnasium, such as `narl/RiverSwim-v0`.
 
-Importing this module registers them. For the id `narl.gymnasium_registration:narl/RiverSwim-v0`,
-Gymnasium itself imports the module, so that the id works after any order of imports. Gymnasium 1.0
-has no entry points for packages: `import narl` registers the environments only where Gymnasium is
-loaded already, and the parts of narl that use Gymnasium always do.
-Only names are registered: JAX and the tables are loaded by `gymnasium.make`.
+Importing this module registers them; `import narl` does so as soon as Gymnasium is loaded, as
+Gymnasium has no entry points for packages. Only names are registered: JAX and the tables are loaded
+by `gymnasium.make`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
-"""Public names of a package that are imported when they are first used (PEP 562)."""
+"""Imports at a later time: public names on first use (PEP 562), a module after another one."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.abc
+import importlib.util
 import sys
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 
@@ -24,3 +27,33 @@ def lazy_getattr(package: str, modules: Mapping[str, str]) -> Callable[[str], An
         return value
 
     return import_name
+
+
+def import_after(name: str, follower: str) -> None:
+    """Import the module ``follower`` now if ``name`` is loaded, or else when ``name`` is loaded."""
+    if name in sys.modules:
+        importlib.import_module(follower)
+    else:
+        sys.meta_path.insert(0, _FollowingFinder(name, follower))
+
+
+class _FollowingFinder(importlib.abc.MetaPathFinder):
+    """Finds one module as usual, and imports another one as soon as the module is loaded."""
+
+    def __init__(self, name: str, follower: str) -> None:
+        self._name, self._follower = name, follower
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
+        if fullname != self._name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def load_both(module: ModuleType) -> None:
+                load(module)
+                importlib.import_module(self._follower)
+
+            spec.loader.exec_module = load_both  # type: ignore[method-assign]
+        return spec

@@ -9,6 +9,7 @@ import pytest
 
 import narl
 from narl import storage
+from narl.deep import rendering_backend
 from narl.deep.environment import HostEnv
 from narl.errors import EnvironmentFault, InputError
 from short_trainings import ENV, short_config
@@ -116,7 +117,7 @@ def test_video_is_of_the_best_seed(evaluate, tmp_path, name):
 
 def test_video_of_mujoco_needs_no_screen(call, tmp_path):
     try:
-        rendering.check_rendering()
+        rendering_backend.check_rendering()
     except InputError as reason:
         pytest.skip(str(reason))
     folder = narl.SAC("InvertedPendulum-v5", hidden=(8,)).save(tmp_path / "agent")
@@ -134,11 +135,11 @@ def test_video_that_cannot_be_drawn_is_refused_before_any_episode(evaluate, tmp_
         raise EnvironmentFault("Toy-v0: render: GLError")
 
     monkeypatch.setattr(HostEnv, "render", broken)
-    monkeypatch.setattr(rendering, "check_rendering", cannot_draw)
+    monkeypatch.setattr(rendering_backend, "check_rendering", cannot_draw)
     answer = evaluate("--video", "toy.gif")
     assert (answer.status, answer.out) == (2, "")
     assert answer.err == "narl: rendering: MuJoCo cannot draw (egl: no driver); install libegl1\n"
-    monkeypatch.setattr(rendering, "check_rendering", lambda: "egl")
+    monkeypatch.setattr(rendering_backend, "check_rendering", lambda: "egl")
     answer = evaluate("--video", "toy.gif")
     assert answer.status == 1
     assert answer.err == "narl: video: Toy-v0: render: GLError (--debug shows where)\n"

@@ -6,6 +6,7 @@ import pytest
 from tiny import replica_params
 
 from narl.compilation import num_cores
+from narl.deep import device_memory
 from narl.deep.algorithm import Algorithm, StepInfo
 from narl.deep.algorithm_registry import step_rule_of
 from narl.deep.checked_config import make_config
@@ -105,20 +106,20 @@ def test_needed_memory_counts_replicas_and_on_cpu_cores(monkeypatch):
 def test_training_without_room_refused(monkeypatch, algo, num_replicas, named):
     config = make_config("Hopper-v5", algo)
     needed = needed_memory(config, 11, 3, num_replicas)
-    monkeypatch.setattr(memory, "available_memory", lambda: 200_000_000)
+    monkeypatch.setattr(device_memory, "available_memory", lambda: 200_000_000)
     with pytest.raises(InputError) as caught:
         check_memory(config, 11, 3, num_replicas)
     for text in ("memory: ", f"{needed / 1e9:.1f} GB and 0.2 GB", *named):
         assert text in str(caught.value)
     for enough in (needed, None):
-        monkeypatch.setattr(memory, "available_memory", lambda enough=enough: enough)
+        monkeypatch.setattr(device_memory, "available_memory", lambda enough=enough: enough)
         check_memory(config, 11, 3, num_replicas)
 
 
 def test_available_memory_on_cpu_from_machine_and_container(monkeypatch, tmp_path):
     listed = tmp_path / "meminfo"
-    monkeypatch.setattr(memory, "_MEMINFO", listed)
-    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    monkeypatch.setattr(device_memory, "_MEMINFO", listed)
+    monkeypatch.setattr(device_memory, "_CGROUP", tmp_path)
     assert available_memory() is None
     listed.write_text("MemTotal:  9 kB\n")
     assert available_memory() is None

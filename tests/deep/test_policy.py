@@ -11,6 +11,7 @@ from quick_trainings import quick_agent, quick_config
 
 import narl
 import toy_worlds
+from narl.deep.device import Device
 from narl.deep.policy import act_in_numpy
 from narl.deep.trainer import Trainer
 from narl.errors import InputError
@@ -20,7 +21,7 @@ BATCH = np.random.default_rng(0).normal(size=(7, 2))
 
 
 def test_policy_before_learning_is_that_of_the_first_state(monkeypatch):
-    monkeypatch.setattr(Trainer, "_compile", lambda self: None)
+    monkeypatch.setattr(Device, "compile", lambda self, algorithm, info: None)
     agent = quick_agent(seeds=[5, 9])
     with contextlib.closing(Trainer([quick_config(seeds=(5, 9))])) as trainer:
         first = trainer.to_host().sac.actor

@@ -9,6 +9,7 @@ import pytest
 from quick_trainings import quick_config
 from tiny import assert_same
 
+from narl.deep import snapshot as snapshot_module
 from narl.deep.algorithm_registry import register_algorithm
 from narl.deep.replay_buffer import Replay
 from narl.deep.replicas import BatchedReplicas, ThreadedReplicas
@@ -30,14 +31,14 @@ def ring(num_added, capacity=7, width=3):
 @pytest.mark.parametrize("piece", [1, 36, 1 << 25])
 @pytest.mark.parametrize(("num_added", "num"), [(0, 0), (3, 2), (7, 7), (9, 7), (12, 4), (13, 1)])
 def test_newest_rows_are_gathered_oldest_first_and_put_back(monkeypatch, piece, num_added, num):
-    monkeypatch.setattr(checkpoint, "PIECE_BYTES", piece)
+    monkeypatch.setattr(snapshot_module, "PIECE_BYTES", piece)
     replay = Replay(jnp.array(ring(num_added)), jnp.int32(num_added), jnp.int32(num))
-    rows = checkpoint.newest_rows(replay, num)
-    np.testing.assert_array_equal(checkpoint._rows_in_pieces(replay, num), rows)
+    rows = snapshot_module.newest_rows(replay, num)
+    np.testing.assert_array_equal(snapshot_module._rows_in_pieces(replay, num), rows)
     assert rows.shape == (num, 3)
     assert rows[:, 0].tolist() == list(range(num_added - num, num_added))
     for capacity in (7, 10):  # also into a longer ring
-        (restored,) = checkpoint.put_rows(np.array([num_added]), [rows], (capacity, 3))
+        (restored,) = snapshot_module.put_rows(np.array([num_added]), [rows], (capacity, 3))
         places = [i % capacity for i in range(num_added - num, num_added)]
         np.testing.assert_array_equal(restored[places], rows)
         assert np.count_nonzero(restored.any(axis=1)) <= num
@@ -45,8 +46,8 @@ def test_newest_rows_are_gathered_oldest_first_and_put_back(monkeypatch, piece, 
 
 def test_rows_of_many_rings_are_gathered_from_the_place_of_each():
     replay = Replay(jnp.stack([ring(9), ring(4)]), jnp.array([9, 4]), jnp.array([5, 2]))
-    rows = checkpoint.newest_rows(replay, 5)
-    np.testing.assert_array_equal(checkpoint._rows_in_pieces(replay, 5), rows)
+    rows = snapshot_module.newest_rows(replay, 5)
+    np.testing.assert_array_equal(snapshot_module._rows_in_pieces(replay, 5), rows)
     assert rows[0, :, 0].tolist() == [4, 5, 6, 7, 8]
     assert rows[1, -2:, 0].tolist() == [2, 3]
 
@@ -55,7 +56,7 @@ def test_rows_of_many_rings_are_gathered_from_the_place_of_each():
 def test_rows_of_another_configuration_are_refused(shape):
     rows = [np.zeros((1, 3), np.float32), np.zeros(shape, np.float32)]
     with pytest.raises(InputError, match=r"checkpoint: imagined\.1 has shape .* same config"):
-        checkpoint.put_rows(np.array([1, 8]), rows, (7, 3))
+        snapshot_module.put_rows(np.array([1, 8]), rows, (7, 3))
 
 
 def without_seconds(rows):
@@ -74,10 +75,10 @@ def test_training_is_restored_bit_for_bit(cache, kind, monkeypatch):
     with contextlib.closing(Trainer(CONFIGS, make_replicas=kind)) as first:
         for _ in range(33):
             first.step()
-        arrays, notes = checkpoint.capture(first)
-        snapshot = checkpoint.take_snapshot(first)
-        monkeypatch.setattr(checkpoint, "_device_has_room", lambda size: False)
-        fetched = checkpoint.take_snapshot(first)
+        arrays, notes = snapshot_module.capture(first)
+        snapshot = snapshot_module.take_snapshot(first)
+        monkeypatch.setattr(snapshot_module, "_device_has_room", lambda size: False)
+        fetched = snapshot_module.take_snapshot(first)
         expected = {name: array.copy() for name, array in arrays.items()}
         sizes = np.asarray(first.to_host().model.size)
         rows = [first.step() for _ in range(27)]
@@ -91,7 +92,7 @@ def test_training_is_restored_bit_for_bit(cache, kind, monkeypatch):
     assert sizes.min() > 0
     assert snapshot.notes["counters"]["step"] == notes["counters"]["step"] == 33
     with contextlib.closing(Trainer(CONFIGS, make_replicas=kind)) as second:
-        checkpoint.restore(second, arrays, notes)
+        snapshot_module.restore(second, arrays, notes)
         assert without_seconds(second.step() for _ in range(27)) == without_seconds(rows)
         assert rows[-1]["step"] == 60
         assert_same(_with_counting_rows(second.to_host()), _with_counting_rows(last))
@@ -100,7 +101,7 @@ def test_training_is_restored_bit_for_bit(cache, kind, monkeypatch):
 def _with_counting_rows(state):
     """Return a state with those imagined rows only that count."""
     model = jax.tree.map(jnp.asarray, state.model)
-    rows = checkpoint.newest_rows(model, int(model.size.min()))
+    rows = snapshot_module.newest_rows(model, int(model.size.min()))
     return state._replace(model=state.model._replace(rows=rows))
 
 
@@ -111,18 +112,18 @@ def test_restored_replica_selects_as_its_configuration_says(cache, registry, mon
 
     def step_rules(trainer):
         indices = trainer.to_host().params.step_rule
-        return [trainer.step_rules[i] for i in indices]
+        return [trainer.algorithm.step_rules[i] for i in indices]
 
     with contextlib.closing(Trainer(CONFIGS)) as first:
-        arrays, notes = checkpoint.capture(first)
+        arrays, notes = snapshot_module.capture(first)
         expected = step_rules(first)
     register_algorithm("another", lambda *arguments: select_elite(*arguments))
     for kind in (ThreadedReplicas, BatchedReplicas):
         with contextlib.closing(Trainer(CONFIGS, make_replicas=kind)) as second:
-            checkpoint.restore(second, arrays, notes)
+            snapshot_module.restore(second, arrays, notes)
             assert step_rules(second) == expected
 
 
 def test_checkpoint_of_another_format_is_refused():
     with pytest.raises(InputError, match="checkpoint: it is of another version of narl"):
-        checkpoint.restore(None, {}, {"books": {}})
+        snapshot_module.restore(None, {}, {"books": {}})

@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-from concurrent.futures import Future
 
 import jax
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from probes import Drift
 from quick_trainings import quick_config
 
+from narl.deep.device import Device
 from narl.deep.finite_check import NonFiniteError
 from narl.deep.trainer import Trainer
 from narl.deep.user_parts import UserParts
@@ -22,7 +22,7 @@ CONFIGS = (quick_config("narl", seeds=(3,)), quick_config("narl", seeds=(4,), ra
 @pytest.fixture
 def without_programs(monkeypatch):
     """Trainers that are only looked at, without the time of compiling."""
-    monkeypatch.setattr(Trainer, "_compile", lambda self: None)
+    monkeypatch.setattr(Device, "compile", lambda self, algorithm, info: None)
 
 
 def change_state(trainer, change):
@@ -123,9 +123,7 @@ def step_twice(trainer):
 
 def imagine(trainer):
     """Fill the model buffer with the model as it is, without another fit."""
-    trainer._fit = Future()
-    trainer._fit.set_result(trainer.counters.reports["fit"])
-    trainer._renew_model()
+    trainer._imagine()
 
 
 @pytest.mark.slow
@@ -134,8 +132,8 @@ def imagine(trainer):
     [
         (break_critic, Trainer.check_policies, r"sac\.critic\.0\.b is nan"),
         (break_critic, step_twice, "critic_loss is nan"),
-        (break_weights, Trainer._renew_model, r"the model's holdout error is (nan|inf)"),
-        (break_scale, imagine, r"\d+ imagined steps not finite"),
+        (break_weights, Trainer._fit_model, r"the model's holdout error is (nan|inf)"),
+        (break_scale, imagine, r"\d+ imagined steps are not finite"),
     ],
 )
 def test_number_that_is_not_finite_is_named(trainer, change, program, cause):

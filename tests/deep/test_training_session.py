@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from quick_trainings import quick_config, stop_at, train, train_until
 
+from narl.deep import training_session
 from narl.deep.counters import new_counters
 from narl.deep.finite_check import NonFiniteError
 from narl.deep.trainer import Trainer
@@ -131,7 +132,7 @@ def test_changed_log_and_other_versions_are_warned_of(whole, root, caplog, monke
     changed = log.read_bytes().replace(b'"step": 20,', b'"step": 21,', 1)
     assert changed != log.read_bytes()
     log.write_bytes(changed)
-    monkeypatch.setattr(session, "version_of", lambda name: "9.9")
+    monkeypatch.setattr(training_session, "version_of", lambda name: "9.9")
     versions, restored = assert_resumed(root, 47, whole, caplog)
     assert "results may differ in their bits" in versions
     assert "restored from checkpoint step-000000047" in restored
@@ -200,7 +201,7 @@ def test_failed_write_in_the_background_ends_the_training(tmp_path, monkeypatch,
 def test_stop_that_would_take_too_long_leaves_the_checkpoint_before(
     whole, tmp_path, monkeypatch, caplog
 ):
-    monkeypatch.setattr(session, "STOP_SECONDS", 0.0)
+    monkeypatch.setattr(training_session, "STOP_SECONDS", 0.0)
     with pytest.raises(Stopped, match=r"^stopped at step 30, the last checkpoint is of step 20$"):
         train(CONFIG, tmp_path, **stop_at(30))
     assert_resumed(tmp_path, 20, whole, caplog)

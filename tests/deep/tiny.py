@@ -118,7 +118,7 @@ def constant_ensemble(outputs, logvar=-60.0):
 
 def replica_params(step_rule=0, radius=np.inf, num_elites=1):
     """Return the parameters in which replicas may differ."""
-    return ReplicaParams(jnp.int32(optimism), jnp.float32(radius), jnp.int32(num_elites))
+    return ReplicaParams(jnp.int32(step_rule), jnp.float32(radius), jnp.int32(num_elites))
 
 
 def make_context(

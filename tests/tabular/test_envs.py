@@ -283,13 +283,9 @@ def test_registered_environments_take_options():
 @pytest.mark.parametrize(
     ("imports", "env_id"),
     [
-        ("import gymnasium, narl, sys; assert 'jax' not in sys.modules", "narl/RiverSwim-v0"),
-        ("import narl.gymnasium_registration, gymnasium", "narl/RiverSwim-v0"),
-        ("import narl, gymnasium; narl.tabular", "narl/RiverSwim-v0"),
+        ("import narl, gymnasium, sys; assert 'jax' not in sys.modules", "narl/RiverSwim-v0"),
+        ("import gymnasium, narl.tabular", "narl.tabular:narl/RiverSwim-v0"),
         ("import gymnasium", "narl:narl/RiverSwim-v0"),
-        ("import narl, gymnasium", "narl.tabular:narl/RiverSwim-v0"),
-        ("import gymnasium", "narl.gymnasium_registration:narl/RiverSwim-v0"),
-        ("import narl.tabular, gymnasium", "narl.gymnasium_registration:narl/RiverSwim-v0"),
     ],
 )
 def test_registered_ids_can_be_made_after_imports(imports, env_id):

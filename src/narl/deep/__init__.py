@@ -63,18 +63,18 @@ __all__ = [
 
 _NAMES = {
     "agent": ("MBPO", "NARL", "SAC", "Agent", "load"),
-    "algorithms": ("ALGORITHMS", "register_algorithm"),
+    "algorithm_registry": ("ALGORITHMS", "register_algorithm"),
     "bonus": ("BonusFn",),
     "config": ("Config",),
     "ensemble": ("Prediction",),
     "evaluation": ("Evaluation",),
-    "finite": ("NonFiniteError",),
+    "finite_check": ("NonFiniteError",),
     "loggers": ("tensorboard_logger", "wandb_logger"),
     "checked_config": ("make_config",),
     "policy": ("Policy",),
     "presets": ("Preset", "find_preset"),
     "selection": ("Candidates", "SelectFn", "SelectParams", "Selected", "take_members"),
-    "session": ("Stopped",),
+    "training_session": ("Stopped",),
     "training_run": ("run_training",),
     "user_parts": ("UserParts",),
 }

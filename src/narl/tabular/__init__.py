@@ -3,8 +3,6 @@
 `import narl.tabular` is quick: a public name, and JAX with it, is imported when it is first used.
 """
 
-import importlib
-import sys
 from typing import TYPE_CHECKING
 
 from narl.lazy_names import lazy_getattr
@@ -96,8 +94,3 @@ __getattr__ = lazy_getattr(__name__, _MODULES)
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-if "gymnasium" in sys.modules:
-    # Gymnasium imports this module for ids such as narl.tabular:narl/RiverSwim-v0.
-    importlib.import_module("narl.gymnasium_registration")
