@@ -38,46 +38,47 @@ console = Console(width=110)
 
 
 def time_ours(num_seeds: int) -> dict[str, float]:
-    """Milliseconds per update and seed, and seconds to compile."""
-    from narl.deep.algorithm import Clock, Lane, Programs
-    from narl.deep.config import make_settings
-    from narl.deep.replicas import make_lanes
+    """Return milliseconds per update and seed, and seconds to compile."""
+    from narl.deep import make_config
+    from narl.deep.algorithm import Algorithm, StepInfo
+    from narl.deep.replicas import make_replicas
+    from narl.deep.rollout import ReplicaParams
 
-    settings = make_settings(
+    config = make_config(
         "Hopper-v5", "sac", updates_per_step=UPDATES, steps=10_000, initial_steps=1000
     )
-    programs = Programs(settings, OBS_DIM, ACTION_DIM, None, 1000)
-    lanes = make_lanes(num_seeds)
-    own = Lane(
+    algorithm = Algorithm(config, OBS_DIM, ACTION_DIM, None, 1000)
+    replicas = make_replicas(num_seeds)
+    params = ReplicaParams(
         np.zeros(num_seeds, np.int32),
         np.full(num_seeds, np.inf, np.float32),
         np.ones(num_seeds, np.int32),
     )
     seeds = np.arange(num_seeds, dtype=np.uint32)
-    state = lanes.start(programs.begin, seeds, own, np.zeros((num_seeds, OBS_DIM), np.float32))
-    learner = lanes.export(state)
-    rows = np.random.default_rng(0).normal(size=learner.real.rows.shape).astype(np.float32)
+    obs = np.zeros((num_seeds, OBS_DIM), np.float32)
+    state = replicas.to_host(replicas.init(algorithm.init, seeds, params, obs))
+    rows = np.random.default_rng(0).normal(size=state.real.rows.shape).astype(np.float32)
     rows[..., -1] = 0.0  # no transition is terminal
-    full = np.full(num_seeds, settings.real_capacity, np.int32)
-    state = lanes.restore(learner._replace(real=learner.real._replace(rows=rows, size=full)))
-    learn, nothing = lanes.lift(programs.learn), np.zeros(num_seeds, np.float32)
+    full = np.full(num_seeds, config.real_capacity, np.int32)
+    state = replicas.from_host(state._replace(real=state.real._replace(rows=rows, size=full)))
+    update = replicas.map(algorithm.update)
     times = []
     for repeat in range(REPEATS + 1):
         begin = time.perf_counter()
-        clock = Clock(*(np.int32(x) for x in (repeat, 1, 1)))
-        state, loss = learn(state, nothing, clock)
+        info = StepInfo(*(np.int32(x) for x in (repeat, 1, 1)))
+        state, loss = update(state, None, info)
         np.asarray(loss)
         times.append((time.perf_counter() - begin) / UPDATES / num_seeds * 1e3)
-    lanes.close()
+    replicas.close()
     return {
         "ms": min(times[1:]),
         "median": statistics.median(times[1:]),
-        "compile": lanes.compile_seconds,
+        "compile": replicas.compiler.seconds,
     }
 
 
 def time_peer(python: str, script: str, threads: int) -> dict:
-    """What a peer's script prints."""
+    """Run a peer's script and return the figures that it prints."""
     path = str(Path(__file__).with_name(script))
     command = [
         python,
@@ -96,30 +97,30 @@ def time_peer(python: str, script: str, threads: int) -> dict:
 
 
 def time_training(steps: int = 1500) -> dict[str, float]:
-    """Environment steps per second of a whole InvertedPendulum training, once it learns.
+    """Return environment steps per second of an InvertedPendulum training, once it learns.
 
-    Three epochs, with the training of three models and three evaluations.
+    They are taken over three epochs, with three fits of the models and three evaluations.
     """
-    from narl.deep.config import make_settings
-    from narl.deep.counters import LaneSpec
-    from narl.deep.trainer import Training
+    from narl.deep import make_config
+    from narl.deep.trainer import Trainer
 
-    settings = make_settings("InvertedPendulum-v5", "narl", steps=steps)
-    training = Training(settings, [LaneSpec(0, "narl", settings.radius)])
-    while training.books.step < settings.epoch_length * 2:
-        training.advance()
-    before, compiled = dict(training.books.seconds), training.runner.compile_seconds
-    begin, first = time.perf_counter(), training.books.step
-    while training.books.step < first + 3 * settings.epoch_length:
-        training.advance()
-    passed = time.perf_counter() - begin - (training.runner.compile_seconds - compiled)
-    spent = {name: training.books.seconds[name] - before[name] for name in before}
-    training.close()
-    return {"steps_per_second": (training.books.step - first) / passed, **spent}
+    config = make_config("InvertedPendulum-v5", "narl", steps=steps)
+    trainer = Trainer([config])
+    counters, compiler = trainer.counters, trainer.replicas.compiler
+    while counters.step < config.epoch_length * 2:
+        trainer.step()
+    before, compiled = dict(counters.seconds), compiler.seconds
+    begin, first = time.perf_counter(), counters.step
+    while counters.step < first + 3 * config.epoch_length:
+        trainer.step()
+    passed = time.perf_counter() - begin - (compiler.seconds - compiled)
+    spent = {name: counters.seconds[name] - before[name] for name in before}
+    trainer.close()
+    return {"steps_per_second": (counters.step - first) / passed, **spent}
 
 
 def show_training() -> dict[str, float]:
-    """A whole training, in steps per second."""
+    """Print and return the speed of a whole training."""
     training = time_training()
     parts = ", ".join(
         f"{name} {value:.1f} s" for name, value in training.items() if name != "steps_per_second"
@@ -132,7 +133,7 @@ def show_training() -> dict[str, float]:
 
 
 def take_turns(peers: dict[str, tuple[str, str]]) -> tuple[dict, dict]:
-    """The best times of every peer, by its number of threads, and of ours, by number of seeds."""
+    """Return the best times of every peer by number of threads, and ours by number of seeds."""
     theirs: dict[str, dict[int, float]] = {name: {} for name in peers}
     ours: dict[int, dict[str, float]] = {}
     for turn in range(ROUNDS):
