@@ -149,8 +149,10 @@ def test_number_that_is_not_finite_is_named(trainer, change, program, cause):
 def test_inactive_replica_stops_no_other_one(trainer):
     trainer.deactivate(slice(1, 2))
     change_state(trainer, break_critic)
+    before = trainer.counters.step
     step_twice(trainer)
     trainer.check_policies()
+    assert trainer.counters.step == before + 2
 
 
 # --- metrics ----------------------------------------------------------------------------------
