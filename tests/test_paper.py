@@ -10,10 +10,21 @@ import pytest
 
 from narl import paper
 from narl.errors import InputError
+from narl.report.page import TITLE
 
 ROOT = Path(__file__).parent.parent
 MAP = ROOT / "docs" / "paper-map.md"
 SOURCE = ROOT / "src"
+
+
+def test_title_of_the_paper_is_the_same_everywhere():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    title = re.findall(r'title: "(Towards [^"]+)"', citation)[0]
+    pages = ("README.md", "docs/index.md", "docs/errata.md", "notebooks/tabular.ipynb")
+    texts = [(ROOT / page).read_text(encoding="utf-8") for page in pages]
+    # The page of the report has a hyphen at which no line breaks.
+    for text in (*texts, paper.__doc__, TITLE.replace("\u2011", "-")):
+        assert title in text
 
 
 @paper.implements("eq:1", "eq:2")

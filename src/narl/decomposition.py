@@ -1,4 +1,4 @@
-"""The StepRule Decomposition: regret = optimism + estimation error (Eq. 1)."""
+"""The Optimism Decomposition: regret = optimism + estimation error (Eq. 1)."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""StepRule over an ensemble, as both halves of the paper use it (Eq. 2, Eq. 3, §6.1)."""
+"""Optimism over an ensemble, as both halves of the paper use it (Eq. 2, Eq. 3, §6.1)."""
 
 from typing import NamedTuple
 

@@ -1,6 +1,6 @@
 """The paper's equations, theorems, tables and figures, and the code that implements each.
 
-The paper is "Towards Tractable StepRule in Model-Based Reinforcement Learning" (UAI 2021).
+The paper is "Towards Tractable Optimism in Model-Based Reinforcement Learning" (UAI 2021).
 `ENTRIES` lists it in reading order; `where` gives the section and the line of the LaTeX source.
 The decorator `@implements("eq:2")` marks a function or class that implements an entry, and
 `python -m narl.paper --check docs/paper-map.md` checks that no entry is left out.
@@ -74,7 +74,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("def:regret", "R(T) = Σ_k V(π*) − V(π_k)", "§2 L188–193", "both"),
     Entry(
         "eq:1",
-        "StepRule decomposition: regret = optimism + estimation error",
+        "Optimism decomposition: regret = optimism + estimation error",
         "Eq. 1, §2 L198; App. B L784",
         "both",
     ),
@@ -222,7 +222,7 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry(
         "corollary:reward-general",
-        "StepRule and distance of the largest noised reward for σ = γβ_r",
+        "Optimism and distance of the largest noised reward for σ = γβ_r",
         "Corollary 3, App. A.4 L650 (Eq. 14, 15)",
     ),
     Entry(

@@ -41,10 +41,10 @@ def fig1a() -> Outcome:
     charts = [
         Chart("fig1a-regret", "Regret", "episode", "regret", regret, caption="On RiverSwim."),
         Chart("fig1a-log", "Regret, logarithmic", "episode", "regret", regret, **log, **reference),
-        Chart("fig1a-optimism", "StepRule", "episode", "V* − Ṽ", optimism, y_axis="symlog"),
+        Chart("fig1a-optimism", "Optimism", "episode", "V* − Ṽ", optimism, y_axis="symlog"),
     ]
     rows = [[agent, end, -0.3 * end, 1e-5 * end] for agent, end in AGENTS.items()]
-    table = Table("terms", "Both terms", ["Agent", "Regret", "StepRule", "Gap"], rows, "Medians.")
+    table = Table("terms", "Both terms", ["Agent", "Regret", "Optimism", "Gap"], rows, "Medians.")
     claims = [
         Claim("order", "NARL has less regret than UCRL2.", "Fig. 1(a)", "holds", "27 < 1630"),
         Claim("linear", "UCRL2 has linear regret.", "§6.1", "fails", "1.00 for `ucrl2-tabularl`"),

@@ -49,7 +49,7 @@ def backups(rng, runs, n, gaussian):
 
 @pytest.mark.parametrize("corrected", [False, True])
 def test_scale_of_theorem_2_is_enough_for_the_backup_itself(corrected):
-    # StepRule needs r̃ + ⟨P̂, V*⟩ ≥ r + ⟨P, V*⟩ and no bonus b_k: on the event
+    # Optimism needs r̃ + ⟨P̂, V*⟩ ≥ r + ⟨P, V*⟩ and no bonus b_k: on the event
     # |r̂ + ⟨P̂, V*⟩ − r − ⟨P, V*⟩| ≤ σ/2, one member reaches it with at least Φ̄(½).
     n, delta = 200, 0.05
     rng = np.random.default_rng(1)

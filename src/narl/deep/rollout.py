@@ -119,10 +119,10 @@ def _select(
     replica = context.params
     params = SelectParams(replica.radius, replica.num_elites, context.config)
 
-    def branch(optimism: StepRule) -> tuple[Selected, Float[Array, "M B"]]:
-        selected = optimism.select(key, candidates, params)
-        if optimism.bonus is not None:
-            reward = selected.reward + optimism.bonus(candidates, params)
+    def branch(rule: StepRule) -> tuple[Selected, Float[Array, "M B"]]:
+        selected = rule.select(key, candidates, params)
+        if rule.bonus is not None:
+            reward = selected.reward + rule.bonus(candidates, params)
             selected = selected._replace(reward=reward)
         values = selected.values
         if values is None:
@@ -131,7 +131,7 @@ def _select(
             value_distance = jnp.abs(values - values.mean(0))
         return selected._replace(values=None), value_distance
 
-    branches = [functools.partial(branch, optimism) for optimism in context.step_rules]
+    branches = [functools.partial(branch, rule) for rule in context.step_rules]
     if len(branches) == 1:
         return branches[0]()
     return jax.lax.switch(replica.step_rule, branches)

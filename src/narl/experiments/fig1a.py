@@ -142,7 +142,7 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
     return Findings(
         about=f"RiverSwim with S = 6 and H = 20, {episodes} episodes, {num_seeds} seeds.",
         charts=charts,
-        tables=[decomposition_table("fig1a-terms", "The StepRule Decomposition", results)],
+        tables=[decomposition_table("fig1a-terms", "The Optimism Decomposition", results)],
         claims=_claims(results),
     )
 

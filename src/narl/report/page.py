@@ -31,7 +31,7 @@ from narl.report.number_format import format_number
 from narl.report.palette import COLOURS, Look, choose_looks
 from narl.report.series import lines_of, num_off_axis
 
-TITLE = "Towards Tractable StepRule in Model‑Based Reinforcement Learning"
+TITLE = "Towards Tractable Optimism in Model‑Based Reinforcement Learning"
 NOT_SHOWN = ("time", "seconds")
 """Entries of an environment that belong to a single run, not to the section."""
 HINT = (
