@@ -8,9 +8,9 @@ from pathlib import Path
 
 from narl.deep.config import Config, used_by
 from narl.options import OptionField, markdown_table, option_fields
+from narl.tabular.checked_options import all_option_fields
+from narl.tabular.checked_options import used_by as agents_of
 from narl.tabular.config import Config as TabularConfig
-from narl.tabular.options import all_option_fields
-from narl.tabular.options import used_by as agents_of
 
 PAGE = Path(__file__).with_name("options.md")
 

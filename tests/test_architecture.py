@@ -21,6 +21,7 @@ PACKAGES = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
 MAY_IMPORT = {
     "storage": set(),
     "tabular": {"storage"},
+    "tasks": set(),
     "deep": {"storage"},
     "report": {"storage", "tabular", "deep"},
     "experiments": {"storage", "tabular", "deep", "report"},

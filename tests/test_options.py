@@ -9,11 +9,13 @@ import pytest
 from narl.errors import InputError
 from narl.options import (
     as_text,
+    check_effect,
     check_names,
     check_used_by,
     check_value,
     check_values,
     count,
+    has_effect,
     markdown_table,
     number,
     option,
@@ -137,6 +139,60 @@ def test_unknown_names_and_other_users_refused():
     check_used_by(["salt", "loaves"], used_by, "oven", "device")
     with pytest.raises(InputError, match=r"^loaves: .*device pan.* oven"):
         check_used_by(["salt", "loaves"], used_by, "pan", "device")
+
+
+@dataclasses.dataclass(frozen=True)
+class Coffee:
+    """Options that need others: foam needs milk, sugar needs milk or a large hot cup."""
+
+    milk: Literal["none", "cow", "oat"] = option("none", "milk")
+    hot: bool = option(True, "temperature")
+    cup: int = count(1, "size")
+    foam: float = option(
+        0.5, "centimetres", minimum=0, only_with=({"milk": ("cow", "oat"), "hot": (True,)},)
+    )
+    sugar: int = count(
+        1,
+        "lumps",
+        only_with=({"milk": ("cow",)}, {"milk": ("oat",)}, {"hot": (True,), "cup": (3,)}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "line"),
+    [
+        ("foam", {}, "foam: it has no effect with milk none, only with milk cow or oat"),
+        ("foam", {"milk": "oat"}, None),
+        (
+            "foam",
+            {"milk": "oat", "hot": False},
+            "foam: it has no effect with hot off, only with hot on",
+        ),
+        (
+            "foam",
+            {"hot": False},
+            "foam: it has no effect with milk none and hot off, "
+            "only with milk cow or oat and hot on",
+        ),
+        ("sugar", {}, "sugar: it has no effect with milk none, only with milk cow or oat"),
+        ("sugar", {"cup": 3}, None),
+        ("cup", {}, None),
+    ],
+)
+def test_option_without_effect_refused_with_what_it_needs(name, values, line):
+    config = vars(Coffee()) | values
+    assert has_effect(options_of(Coffee)[name], config) == (line is None)
+    if line is None:
+        check_effect([name], options_of(Coffee), config)
+    else:
+        with pytest.raises(InputError) as error:
+            check_effect(["cup", name], options_of(Coffee), config)
+        assert str(error.value) == f"{line}; leave it out"
+
+
+def test_markdown_table_says_what_an_option_needs():
+    row = markdown_table(option_fields(Coffee)).splitlines()[-1]
+    assert row.endswith("lumps. Only with milk cow; or with milk oat; or with hot on and cup 3. |")
 
 
 @pytest.mark.parametrize(

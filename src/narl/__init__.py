@@ -22,11 +22,15 @@ if TYPE_CHECKING:
         theory,
     )
     from narl.deep import (
+        HUCRL,
         MBPO,
         NARL,
         SAC,
+        SOMBRL,
         Agent,
+        MaxInfo,
         NonFiniteError,
+        Thompson,
         load,
         tensorboard_logger,
         wandb_logger,
@@ -36,13 +40,17 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "HUCRL",
     "MBPO",
     "NARL",
     "SAC",
+    "SOMBRL",
     "Agent",
     "EnvironmentFault",
     "InputError",
+    "MaxInfo",
     "NonFiniteError",
+    "Thompson",
     "__version__",
     "decomposition",
     "deep",

@@ -19,21 +19,30 @@ class Choice(NamedTuple):
 
 @implements("eq:3", "sec:6.1")
 def optimistic(
-    values: Float[Array, "M ..."], radius: float | Float[Array, ""] | None = None
+    values: Float[Array, "M ..."],
+    radius: float | Float[Array, "..."] | None = None,
+    *,
+    judged: Float[Array, "M ..."] | None = None,
+    above_only: bool | Bool[Array, ""] = False,
 ) -> Choice:
     """Return max_m values[m] over the members within μ_M ± ε_M.
 
     With ``radius=None`` every member is admitted (Eq. 2). If the radius excludes all members, the
-    one closest to the mean is chosen; the paper does not define this case.
+    one closest to the mean is chosen; the paper does not define this case. ``judged`` are the
+    numbers whose distance from their mean counts, by default the values themselves. With
+    ``above_only`` members below the mean are admitted at any distance.
     """
     if radius is None:
         admitted = jnp.ones(values.shape, bool)
         score = values
     else:
-        distance = jnp.abs(values - values.mean(axis=0))
+        judged = values if judged is None else judged
+        offset = judged - judged.mean(axis=0)
+        distance = jnp.abs(offset)
         # The mean is rounded; equal values must be admitted by every radius.
-        rounding = 4.0 * jnp.finfo(values.dtype).eps * jnp.abs(values).max(axis=0)
-        admitted = distance <= radius + jnp.where(jnp.isfinite(rounding), rounding, 0.0)
+        rounding = 4.0 * jnp.finfo(values.dtype).eps * jnp.abs(judged).max(axis=0)
+        limit = radius + jnp.where(jnp.isfinite(rounding), rounding, 0.0)
+        admitted = (distance <= limit) | (jnp.asarray(above_only) & (offset <= 0.0))
         none_admitted = ~admitted.any(axis=0)
         score = jnp.where(admitted, values, -jnp.inf)
         score = jnp.where(none_admitted, -distance, score)

@@ -37,6 +37,8 @@ class Option:
     choices: tuple[str, ...] = ()
     used_by: tuple[str, ...] = ()
     """The algorithms or agents that use the option; empty: all of them."""
+    only_with: tuple[Mapping[str, tuple[Any, ...]], ...] = ()
+    """Values of other options that the option needs to have an effect: one of these sets."""
     default_text: str | None = None
     """The default as `--help` shows it, where it is not simply the field's default."""
     preset: bool = False
@@ -162,6 +164,51 @@ def check_used_by(
             )
 
 
+def check_effect(
+    given: Iterable[str], options: Mapping[str, Option], values: Mapping[str, Any]
+) -> None:
+    """Refuse options that have no effect beside these values of the others (`Option.only_with`)."""
+    for name in given:
+        unmet = _unmet(options[name], values)
+        if unmet:
+            now = " and ".join(_with_value(other, [values[other]]) for other in unmet)
+            needed = " and ".join(_with_value(*condition) for condition in unmet.items())
+            raise InputError(
+                f"{name}: it has no effect with {now}, only with {needed}; leave it out"
+            )
+
+
+def has_effect(description: Option, values: Mapping[str, Any]) -> bool:
+    """Return whether an option has an effect beside these values of the others."""
+    return not _unmet(description, values)
+
+
+def _unmet(description: Option, values: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the other options that must change, with their valid values; empty if none must.
+
+    Of several ways to give the option an effect, those that change the fewest options are taken.
+    """
+    ways = [
+        {other: valid for other, valid in needed.items() if values[other] not in valid}
+        for needed in description.only_with
+    ]
+    if not ways:
+        return {}
+    names = min(ways, key=len).keys()
+    same = [way for way in ways if way.keys() == names]
+    return {
+        other: list(dict.fromkeys(value for way in same for value in way[other])) for other in names
+    }
+
+
+def _with_value(name: str, values: Sequence[Any]) -> str:
+    """Return options as text, such as "noise gaussian or theorem"."""
+    texts = [
+        "on" if value is True else "off" if value is False else as_text(value) for value in values
+    ]
+    return f"{name} {' or '.join(texts)}"
+
+
 def check_values(config: Any) -> None:
     """Check every option of a configuration against its type, choices and range."""
     annotations = typing.get_type_hints(type(config))
@@ -232,6 +279,11 @@ def markdown_table(
     rows = [columns, ["---"] * len(columns)]
     for name, annotation, description, default in fields:
         meaning = f"{description.help}. {description.details}".strip().removesuffix(".") + "."
+        ways = [
+            " and ".join(_with_value(*condition) for condition in needed.items())
+            for needed in description.only_with
+        ]
+        meaning += f" Only with {'; or with '.join(ways)}." if ways else ""
         cells = [f"`{name}`", description.default_as_text(default) or "none"]
         cells.append(values_as_text(annotation, description))
         if used_by is not None:

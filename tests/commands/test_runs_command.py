@@ -23,7 +23,7 @@ def tabular_runs(tmp_path) -> list[storage.Run]:
     for agent, c in (("narl-ucrl", 0.1), ("narl-ucrl", 1.5), ("psrl", None)):
         config = {"experiment": "tabular", "agent": agent, "env": "riverswim", "horizon": 20}
         config |= {"seeds": [0, 1], "options": {"c": c, "members": 10, "none": None}}
-        regret = {"median": 32.5, "q25": 30.0, "q75": 40.0}
+        regret = {"median": 32.5, "q25": 30.0, "q75": 40.0, "mean": 36.0, "worst": 50.0}
         metrics = {"regret": regret, "episodes": 7, "solved_episode": [3, None]}
         runs.append(storage.save_run(tmp_path / "runs", config, metrics, {"regret": [[1.0, 2.0]]}))
     return runs
@@ -43,7 +43,7 @@ def test_json_lists_runs_newest_first(call, tabular_runs):
         "episodes": 7,
         "seeds": [0, 1],
         "options": {"c": None, "members": 10, "none": None},
-        "regret": {"median": 32.5, "q25": 30.0, "q75": 40.0},
+        "regret": {"median": 32.5, "q25": 30.0, "q75": 40.0, "mean": 36.0, "worst": 50.0},
         "problems": [],
     }
     assert json.loads(call("runs", "--json").out) == result
@@ -54,7 +54,8 @@ def test_text_has_a_line_per_run_with_the_options_that_differ(call, tabular_runs
     assert call("runs", "list") == answer
     lines = answer.out.splitlines()
     assert len(lines) == 4
-    assert lines[1].split()[:4] == [tabular_runs[2].id, "7", "2", "32.50"]
+    figures = ["7", "2", "32.50", "36.00", "50.00"]
+    assert lines[1].split()[:6] == [tabular_runs[2].id, *figures]
     assert lines[2].rstrip().endswith("c=1.5")
     assert lines[3].rstrip().endswith("c=0.1")
     assert "members" not in answer.out

@@ -22,13 +22,14 @@ from narl.deep.replay_buffer import Replay, unpack
 from narl.deep.termination import never
 from narl.deep.termination_model import init_termination_model
 
-OPTIMISMS = (step_rule_of("narl"),)
 NO_ARGUMENT = np.float32(0.0)
 
 
 def make_algorithm(termination=never, **changes):
     config = tiny_config(updates_per_step=1, **changes)
-    return Algorithm(config, 1, 1, termination, horizon=4, step_rules=OPTIMISMS)
+    rule = step_rule_of(config)
+    step_rules = () if rule is None else (rule,)
+    return Algorithm(config, 1, 1, termination, horizon=4, step_rules=step_rules)
 
 
 def init_arguments(seed=0):
@@ -93,7 +94,11 @@ def test_act_stores_transition_and_chooses_action_for_next_observation(fresh):
     assert (after.real.size, after.real.num_added) == (1, 1)
     np.testing.assert_allclose(action, np.tanh([0.2]), rtol=1e-5)
     assert_same((after.obs, after.action), (jnp.array([0.1]), action))
-    assert changed_fields(state, after) == {"real", "obs", "action"}
+    # The observation to act on is not the next one: an episode has ended.
+    assert changed_fields(state, after) == {"real", "obs", "action", "bonus_state"}
+    assert after.bonus_state.episode == state.bonus_state.episode + 1
+    same_episode = jnp.array([0.75, 3.0, 0.0, 0.75])
+    assert act(state, same_episode, info(0), random=False)[0].bonus_state.episode == 0
 
 
 def test_random_actions_uniform_and_fixed_by_key_and_step(fresh):
@@ -148,19 +153,81 @@ def test_fit_model_uses_only_rows_stored_so_far(fresh):
 
 # r = 1, s' = s + 1 and r = 1, s' = s + 3.
 FORK = constant_ensemble([[1.0, 1.0], [1.0, 3.0]])
+imagine = jax.jit(NARL.imagine)
 
 
 def test_imagine_fills_model_buffer_from_real_states(fresh):
     real = filled(fresh.real, 0.0, 5)
     start = fresh._replace(ensemble=FORK, sac=sac_with_value(1.0), real=real)
-    after, sums = jax.jit(NARL.imagine)(start, NO_ARGUMENT, info(20, length=2, retained=24))
-    assert changed_fields(start, after) == {"model"}
-    assert sums.steps == 2 * 16
+    after, imagined = imagine(start, NO_ARGUMENT, info(20, length=2, retained=24))
+    assert changed_fields(start, after) == {"model", "bonus_state"}
+    assert imagined.sums.steps == 2 * 16
+    # Values of 2 and 4, each 1 from their mean; the second is taken without a radius.
+    np.testing.assert_allclose(imagined.diagnostics.value_distance, [1.0, 1.0], rtol=1e-5)
+    assert imagined.diagnostics.selected_at[-1].tolist() == [0.0, 1.0]
+    assert after.bonus_state.first_disagreement == pytest.approx(0.5)
     assert after.model.size == 24
     batch = unpack(after.model.rows[: 2 * 16], 1)
     # Every trajectory begins in the only real state, 1, and takes the state of larger value.
     assert batch.obs[:, 0].tolist() == [1.0] * 16 + [4.0] * 16
     np.testing.assert_array_equal(batch.next_obs, batch.obs + 3.0)
+
+
+def filled_with_candidates(replay, rewards, num_rows=5):
+    """Return a buffer of steps from 1 that end for both members, with a reward of each."""
+    row = jnp.array([1.0, 0.0, *rewards, 2.0, 2.0, 1.0, 1.0])
+    rows = replay.rows.at[:num_rows].set(row)
+    return Replay(rows, jnp.int32(num_rows), jnp.int32(num_rows))
+
+
+@pytest.mark.slow
+def test_optimism_in_the_update_chooses_among_stored_candidates():
+    """Critics of 0 lose the squared rewards: 1 for 2 real, the chosen one for 6 imagined ones.
+
+    The rewards 3 and 5 have mean 4. Without a radius 5 is taken; with 0.5 both are excluded, and
+    of equally close members the first one is taken. Annealing draws the best member: the second.
+    """
+    algorithm = make_algorithm(optimism_at="update")
+    update = jax.jit(algorithm.update)
+    zero = make_sac(affine_actor([[0.0]], [0.0]), affine_critic([[0.0, 0.0]] * 2, [0.0, 0.0]))
+    state = jax.jit(algorithm.init)(*init_arguments())
+    state = state._replace(
+        sac=zero,
+        ensemble=state.ensemble._replace(ranked=jnp.array([1, 0])),
+        real=filled(state.real, 1.0, 20),
+        model=filled_with_candidates(state.model, (3.0, 5.0)),
+    )
+    cases = (
+        (3.0, replica_params(radius=0.5)),
+        (5.0, replica_params(radius=np.inf)),
+        (5.0, replica_params(radius=0.5, anneal_steps=5)),
+        (3.0, replica_params(radius=0.5, anneal_steps=5, anneal="radius")),
+    )
+    for reward, params in cases:
+        _, loss = update(state._replace(params=params), NO_ARGUMENT, info(20))
+        assert loss == pytest.approx((2 * 1.0**2 + 6 * reward**2) / 8)
+
+
+def test_strength_falls_after_random_steps_and_lot_stays_for_an_episode(fresh):
+    """Ten random steps, then optimism falls over 20 steps."""
+
+    @jax.jit
+    def numbers(step, episode, anneal_steps):
+        params = fresh.params._replace(
+            numbers=fresh.params.numbers._replace(anneal_steps=anneal_steps)
+        )
+        bonus_state = fresh.bonus_state._replace(episode=episode)
+        context = NARL._context(fresh._replace(params=params, bonus_state=bonus_state), info(step))
+        return context.strength, context.episode_lot
+
+    strengths = [float(numbers(step, 0, 20.0)[0]) for step in (0, 10, 15, 30, 99)]
+    np.testing.assert_allclose(strengths, [1.0, 1.0, 0.75, 0.0, 0.0])
+    assert float(numbers(99, 0, np.inf)[0]) == 1.0
+    lots = [float(numbers(step, episode, 20.0)[1]) for step, episode in ((0, 0), (9, 0), (9, 1))]
+    assert lots[0] == lots[1] != lots[2]
+    many = np.array([float(numbers(0, episode, 20.0)[1]) for episode in range(100)])
+    assert 0.0 <= many.min() < 0.1
+    assert 0.9 < many.max() < 1.0
 
 
 def test_assess_returns_model_return_value_and_losses_once(fresh):
@@ -172,10 +239,12 @@ def test_assess_returns_model_return_value_and_losses_once(fresh):
     )
     starts = jnp.array([[2.0], [-1.0]])
     after, assessment = jax.jit(NARL.assess)(start, starts, info(20))
-    np.testing.assert_allclose(assessment.model_returns, [[1.0, 2.0, 3.0, 4.0]] * 2, rtol=1e-5)
+    for returns in (assessment.model_returns, assessment.mean_model_returns):
+        np.testing.assert_allclose(returns, [[1.0, 2.0, 3.0, 4.0]] * 2, rtol=1e-5)
     np.testing.assert_allclose(assessment.value, [2.0, -1.0], rtol=1e-6)
     assert_same(assessment.loss_sums, losses)
     assert_same(after, start._replace(loss_sums=zero_losses()))
     _, assessment = jax.jit(SAC.assess)(start._replace(ensemble=None), starts, info(20))
     assert np.isnan(assessment.model_returns).all()
+    assert np.isnan(assessment.mean_model_returns).all()
     np.testing.assert_allclose(assessment.value, [2.0, -1.0], rtol=1e-6)

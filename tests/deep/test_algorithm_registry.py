@@ -12,9 +12,19 @@ from tiny import (
     make_context,
     replica_params,
     sac_with_value,
+    tiny_config,
 )
 
-from narl.deep.algorithm_registry import StepRule, find_algorithm, register_algorithm, step_rule_of
+from narl.deep import rivals
+from narl.deep.algorithm_registry import (
+    ALGORITHMS,
+    MODEL_BASED,
+    StepRule,
+    find_algorithm,
+    register_algorithm,
+    step_rule_of,
+)
+from narl.deep.bonus import reward_noise
 from narl.deep.checked_config import make_config
 from narl.deep.config import used_by
 from narl.deep.rollout import imagine_step
@@ -27,17 +37,22 @@ def select_smallest_reward(key, candidates, params):
     return take_members(candidates, candidates.prediction.reward.argmin(0))
 
 
-def disagreement(candidates, params):
+def disagreement(key, candidates, selected, params):
     """Return the radius times the largest difference between the members' next states."""
     next_obs = candidates.prediction.next_obs[..., 0]
     return params.radius * (next_obs.max(0) - next_obs.min(0))
 
 
-def zero_bonus(candidates, params):
+def zero_bonus(key, candidates, selected, params):
     return jnp.zeros(candidates.obs.shape[0])
 
 
-NARL, MBPO = step_rule_of("narl"), step_rule_of("mbpo")
+def rule_of(algo, **parts):
+    """Return the functions of an algorithm, or those that replace them."""
+    return step_rule_of(tiny_config(algo=algo), **parts)
+
+
+NARL, MBPO = rule_of("narl"), rule_of("mbpo")
 PESSIMISTIC, CURIOUS = StepRule(select_smallest_reward, None), StepRule(select_elite, disagreement)
 # r = 5, s' = s + 1; r = 2, s' = s + 2; r = 4, s' = s + 3; the value of s' is s'.
 THREE = constant_ensemble([[5.0, 1.0], [2.0, 2.0], [4.0, 3.0]])
@@ -48,35 +63,55 @@ NOISY = constant_ensemble([[1.0, 1.0], [1.5, -1.0], [0.0, 0.0]], logvar=0.0)
 def imagine(step_rules, ensemble, params):
     """Imagine one step from 20 states 0, by a program with these ways to select."""
     context = make_context(ensemble, sac_with_value(1.0), params, step_rules)
-    return imagine_step(jax.random.key(4), context, jnp.zeros((20, 1)))
+    return imagine_step(jax.random.key(4), context, jnp.zeros((20, 1)), jnp.zeros(20))
 
 
 def test_known_algorithms_name_their_functions():
-    assert StepRule(select_optimistic, None) == NARL
-    assert StepRule(select_elite, None) == MBPO
-    assert step_rule_of("sac") is None
-    assert step_rule_of("sac", select=select_elite) is None
-    assert step_rule_of("narl", bonus=disagreement) == StepRule(select_optimistic, disagreement)
-    assert step_rule_of("mbpo", select=select_smallest_reward) == PESSIMISTIC
+    rules = {
+        "narl": StepRule(select_optimistic, None),
+        "mbpo": StepRule(select_elite, None),
+        "sombrl": StepRule(select_elite, rivals.disagreement_bonus),
+        "hucrl": StepRule(rivals.select_hallucinated, None),
+        "thompson": StepRule(rivals.select_thompson, None),
+        "maxinfo": StepRule(select_elite, rivals.information_bonus),
+        "sac": None,
+    }
+    assert {algo: rule_of(algo) for algo in ALGORITHMS} == rules
+    assert rule_of("sac", select=select_elite) is None
+    assert rule_of("narl", bonus=disagreement) == StepRule(select_optimistic, disagreement)
+    assert rule_of("mbpo", select=select_smallest_reward) == PESSIMISTIC
     with pytest.raises(InputError, match=r"^algo: .*'mpbo'.*'mbpo'"):
         find_algorithm("mpbo")
 
 
+@pytest.mark.parametrize(
+    ("options", "select", "bonus"),
+    [
+        ({"noise": "reward"}, select_elite, reward_noise),
+        ({"noise": "both"}, select_optimistic, reward_noise),
+        ({"optimism_at": "update"}, select_elite, None),
+        ({"noise": "both", "optimism_at": "update"}, select_elite, reward_noise),
+    ],
+)
+def test_options_of_narl_decide_between_selection_and_noise(options, select, bonus):
+    assert step_rule_of(tiny_config(**options)) == StepRule(select, bonus)
+
+
 def test_registered_algorithm_accepted_with_model_options(registry):
     register_algorithm("curious", select_elite, disagreement, members=4, summary="goes there")
-    assert step_rule_of("curious") == CURIOUS
+    assert rule_of("curious") == CURIOUS
     config = make_config("Pendulum-v1", algo="curious", model_width=50, rollout_batch=10)
     assert config.uses_model
     assert config.num_members == 4
     assert config.run_id.startswith("train-curious-pendulum-v1-")
-    assert used_by("model_width") == ("narl", "mbpo", "curious")
+    assert used_by("model_width") == (*MODEL_BASED, "curious")
     assert used_by("radius") == ("narl",)
     with pytest.raises(InputError, match=r"radius: .*curious.*narl"):
         make_config("Pendulum-v1", algo="curious", radius=0.1)
     for name in ("curious", "narl"):
         with pytest.raises(InputError, match=f"algo: '{name}' is registered already"):
             register_algorithm(name, select_smallest_reward)
-    assert step_rule_of("curious") == CURIOUS
+    assert rule_of("curious") == CURIOUS
 
 
 def test_registration_removed_after_test():
@@ -88,9 +123,9 @@ def test_user_selection_decides_imagined_steps():
     step = imagine((PESSIMISTIC,), THREE, replica_params())
     np.testing.assert_allclose(step.batch.reward, 2.0, rtol=1e-6)
     np.testing.assert_allclose(step.batch.next_obs, 2.0, rtol=1e-6)
-    assert step.member.tolist() == step.reward_member.tolist() == [1] * 20
-    assert not step.fallback.any()
-    assert not step.value_distance.any()
+    selected = step.selected
+    assert selected.member.tolist() == selected.reward_member.tolist() == [1] * 20
+    assert not selected.fallback.any()
 
 
 def test_user_bonus_added_to_imagined_reward_only():
@@ -100,8 +135,9 @@ def test_user_bonus_added_to_imagined_reward_only():
     curious = imagine((StepRule(select_optimistic, disagreement),), THREE, params)
     np.testing.assert_allclose(plain.batch.reward, 5.0, rtol=1e-6)
     np.testing.assert_allclose(curious.batch.reward, 5.0 + 3.0, rtol=1e-6)
+    np.testing.assert_allclose(curious.bonus, 3.0, rtol=1e-6)
     same_reward = curious.batch._replace(reward=plain.batch.reward)
-    assert_same(curious._replace(batch=same_reward), plain)
+    assert_same(curious._replace(batch=same_reward, bonus=plain.bonus), plain)
 
 
 @pytest.mark.parametrize("optimism", [NARL, MBPO])
@@ -142,7 +178,7 @@ def test_narl_equals_mbpo_where_members_agree(ensemble):
         params = replica_params(radius=radius)
         narl, mbpo = (imagine((optimism,), ensemble, params) for optimism in (NARL, MBPO))
         assert_same(narl.batch, mbpo.batch)
-        assert not narl.fallback.any()
+        assert not narl.selected.fallback.any()
 
 
 def test_radius_zero_takes_predictions_closest_to_mean():
@@ -150,4 +186,6 @@ def test_radius_zero_takes_predictions_closest_to_mean():
     step = imagine((NARL,), THREE, replica_params(radius=0.0))
     np.testing.assert_allclose(step.batch.reward, 4.0, rtol=1e-6)
     np.testing.assert_allclose(step.batch.next_obs, 2.0, rtol=1e-6)
-    assert step.fallback.all()
+    # No reward is the mean; one of the next states is, so its value is admitted.
+    assert step.selected.reward_fallback.all()
+    assert not step.selected.fallback.any()

@@ -7,11 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from narl.deep.algorithm_registry import ALGORITHMS
+from narl.deep.algorithm_registry import ALGORITHMS, MODEL_BASED
 from narl.deep.checked_config import OTHER_NAMES, check_config, config_from_record, make_config
-from narl.deep.config import Config, rollout_length, used_by
+from narl.deep.config import PER_REPLICA, Config, rollout_length, used_by
 from narl.deep.presets import find_preset
+from narl.deep.selection import select_numbers
 from narl.errors import InputError
+from narl.gymnasium_registration import TASKS
 from narl.options import check_value, option_fields, options_of
 
 FIELDS = {field.name: field for field in option_fields(Config)}
@@ -37,7 +39,9 @@ def test_every_field_is_an_option_with_help():
 
 
 def test_preset_flag_marks_fields_that_presets_set():
-    overridden = set(find_preset("Hopper-v5").overrides)
+    tasks = (f"narl/{name}-v0" for name in TASKS)
+    presets = map(find_preset, ("Hopper-v5", "MountainCarContinuous-v0", *tasks))
+    overridden = {name for preset in presets for name in preset.overrides}
     assert {name for name, field in FIELDS.items() if field.option.preset} == overridden
 
 
@@ -166,6 +170,8 @@ def test_members_elites_and_model_by_algorithm():
     assert sizes("mbpo", members=3) == (3, 3)
     assert sizes("mbpo", members=4, elites=2) == (4, 2)
     assert sizes("narl", members=10)[0] == 10
+    for rival in ("sombrl", "hucrl", "thompson", "maxinfo"):
+        assert sizes(rival) == (5, 5)
     sac = make_config("Hopper-v5", "sac")
     assert (sac.uses_model, sac.num_real, sac.model_capacity) == (False, sac.batch, 1)
 
@@ -195,18 +201,18 @@ def test_epochs_of_schedule_begin_after_random_steps():
 
 
 def test_buffers_hold_what_retention_and_length_need():
-    # 100 000 rollouts every 250 of 1000 steps; 120 epochs reach 1 + 14·100/130 = 11.8 steps.
+    # 100 000 rollouts every 250 of 1000 steps; 125 epochs reach 1 + 14·105/130 = 12.3 steps.
     hopper = make_config("Hopper-v5")
-    assert (hopper.model_capacity, hopper.retained(3)) == (400_000 * 11, 400_000 * 3)
+    assert (hopper.model_capacity, hopper.retained(3)) == (400_000 * 12, 400_000 * 3)
     assert make_config("Hopper-v5", steps=200_000).model_capacity == 400_000 * 15
-    # One fit per epoch, five epochs retained, 24 steps at most within 295 epochs.
-    assert make_config("Humanoid-v5").model_capacity == 5 * 100_000 * 24
+    # One fit per epoch, five epochs retained, 25 steps from epoch 300 on.
+    assert make_config("Humanoid-v5").model_capacity == 5 * 100_000 * 25
     # At least the rollouts of one fit, where a fit serves several epochs.
     rare = make_config("Pendulum-v1", epoch_length=100, model_every=1000, rollout_batch=5000)
     assert (rare.model_capacity, rare.retained(3)) == (5000, 15_000)
     several = {"epoch_length": 300, "model_every": 1000, "retain_epochs": 7}
     assert make_config("Pendulum-v1", rollout_batch=100, **several).model_capacity == 7 * 30
-    assert hopper.real_capacity == 125_000
+    assert hopper.real_capacity == 130_000
     assert make_config("Hopper-v5", buffer=2000).real_capacity == 2000
 
 
@@ -254,7 +260,7 @@ RUN_IDS = {
         *("InvertedPendulum-v5", "mbpo"),
         {"members": 4, "elites": 2, "seeds": (0, 1, 2)},
     ),
-    "train-sac-hopper-v4-f685e26872": ("Hopper-v4", "sac", {"seeds": (3,)}),
+    "train-sac-hopper-v4-f685e26872": ("Hopper-v4", "sac", {"seeds": (3,), "steps": 125_000}),
     "train-narl-pendulum-v1-2ed967b464": (
         *("Pendulum-v1", "narl"),
         {"radius": None, "joint": True, "hidden": (32, 16), "steps": 2000, "seeds": (0, 1)},
@@ -293,8 +299,10 @@ def test_shape_equal_where_replicas_share_a_program():
         Config(env="any", algo="mbpo"),  # 7 members by default
         Config(env="any", algo="mbpo", members=7, elites=2),
         Config(env="any", members=7, radius=None, seeds=(1, 2)),
+        *(Config(env="any", algo=algo, members=7) for algo in MODEL_BASED),
     ):
         assert other.shape == narl.shape
+    assert Config(env="any", members=7, optimism_at="update").shape != narl.shape
     assert Config(env="any", algo="sac", members=7).shape != narl.shape
     assert Config(env="any").shape != narl.shape  # 3 members
 
@@ -308,9 +316,21 @@ def changed(value):
     return f"{value}x" if isinstance(value, str) else (value or 0) + 1
 
 
-def test_shape_differs_in_every_other_field():
+def test_shape_differs_in_every_field_that_replicas_must_share():
     config = Config(env="any")
-    shared = set(FIELDS) - {"algo", "members", "elites", "radius", "seeds"}
-    for name in shared:
+    for name in set(FIELDS) - {"algo"}:
         other = dataclasses.replace(config, **{name: changed(getattr(config, name))})
-        assert other.shape != config.shape, name
+        # Another number of members is another shape, although the field is not compared.
+        is_shared = name not in PER_REPLICA or name == "members"
+        assert (other.shape != config.shape) == is_shared, name
+
+
+def test_options_in_which_replicas_may_differ_are_numbers_of_their_programs():
+    config = Config(env="any")
+    # The algorithm and its noise choose the functions; there are seeds and members of their own.
+    for name in set(PER_REPLICA) - {"algo", "members", "seeds", "noise"}:
+        value = changed(getattr(config, name))
+        if isinstance(value, str):
+            value = FIELDS[name].option.metavar.split("|")[-1]
+        other = dataclasses.replace(config, **{name: value})
+        assert select_numbers(other) != select_numbers(config), name

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from tiny import replica_params
+from tiny import replica_params, tiny_config
 
 from narl.compilation import num_cores
 from narl.deep import device_memory
@@ -17,14 +17,13 @@ from narl.deep.device_memory import (
     replica_memory,
     temporary_memory,
 )
-from narl.deep.rollout import ReplicaParams
 from narl.deep.termination import never
 from narl.errors import InputError
 
 
 def make_algorithm(algo="narl", obs_dim=11, action_dim=3, termination=never, **given):
     config = make_config("Hopper-v5", algo, **given)
-    step_rules = (step_rule_of("mbpo"), step_rule_of("narl"))
+    step_rules = tuple(step_rule_of(tiny_config(algo=name)) for name in ("mbpo", "narl"))
     return Algorithm(config, obs_dim, action_dim, termination, 10, step_rules)
 
 
@@ -42,9 +41,13 @@ def test_estimate_equals_allocated_arrays(algo):
 def test_buffers_of_hopper_by_hand():
     width = 2 * 11 + 3 + 2
     estimate = replica_memory(make_algorithm())
-    # 4 fits per epoch, 100 000 rollouts of up to 11 steps each, retained for 1 epoch.
-    assert estimate.model == 4 * 100_000 * 11 * width * 4 + 8
-    assert estimate.real == 125_000 * width * 4 + 8
+    # 4 fits per epoch, 100 000 rollouts of up to 12 steps each, retained for 1 epoch.
+    assert estimate.model == 4 * 100_000 * 12 * width * 4 + 8
+    assert estimate.real == 130_000 * width * 4 + 8
+    # With optimism in the update, what follows is stored for each of three members.
+    candidates = replica_memory(make_algorithm(optimism_at="update"))
+    assert candidates.model == 4 * 100_000 * 12 * (11 + 3 + 3 * (11 + 2)) * 4 + 8
+    assert candidates.real == estimate.real
 
 
 def xla_temporary_memory(algorithm, function):
@@ -55,7 +58,7 @@ def xla_temporary_memory(algorithm, function):
 
     count, scalar = shape(np.int32), shape(np.float32)
     obs = shape(np.float32, algorithm.obs_dim)
-    params = ReplicaParams(count, scalar, count)
+    params = jax.eval_shape(replica_params)
     state = jax.eval_shape(algorithm.init, shape(np.uint32), params, obs)
     jitted = jax.jit(getattr(algorithm, function), donate_argnums=0)
     compiled = jitted.lower(state, scalar, StepInfo(count, count, count)).compile()

@@ -80,9 +80,11 @@ def split(key=KEY, num_rows=NUM_ROWS, config=SMALL):
 
 def test_data_are_inputs_and_changes():
     rows = jnp.array([[1.0, 2.0, 3.0, 4.0, 1.5, 1.0, 1.0]])  # obs, action, reward, next_obs, done
-    data = as_data(rows, 2)
+    data = as_data(rows, 2, SMALL)
     assert data.inputs.tolist() == [[1.0, 2.0, 3.0]]
     assert data.targets.tolist() == [[4.0, 0.5, -1.0]]
+    data = as_data(rows, 2, dataclasses.replace(SMALL, reward_transform="symlog"))
+    np.testing.assert_allclose(data.targets, [[np.log(5.0), 0.5, -1.0]], rtol=1e-6)
 
 
 def test_scale_ignores_absent_rows():
@@ -161,14 +163,15 @@ def python_fit(config):
     """Return best weights, errors and epochs of the members and all errors, by a plain loop."""
     key_split, key_shuffle = jax.random.split(KEY)
     parts = split_rows(key_split, jnp.int32(NUM_ROWS), config)
-    data = as_data(ROWS, 1)
+    data = as_data(ROWS, 1, SMALL)
     scale = fit_scale(data.inputs, jnp.arange(CAPACITY) < NUM_ROWS)
     held = parts.held[: int(parts.num_held)]
     held_data = Data(data.inputs[held], data.targets[held])
 
     @jax.jit
     def train_epoch(weights, opt, chosen):
-        progress = _Progress(weights, opt, weights, jnp.zeros(3), chosen, *jnp.int32([0, 0]))
+        numbers = jnp.zeros(3), chosen, *jnp.int32([0, 0])
+        progress = _Progress(weights, opt, weights.network, *numbers)
         return _train_epoch(progress, data, scale, parts.num_train, config)
 
     weights, opt, chosen = untrained().weights, untrained().opt, parts.chosen
@@ -179,18 +182,18 @@ def python_fit(config):
         idle += 1
         for m in range(3):
             if not np.isfinite(best_error[m]) or 1 - error[m] / best_error[m] > 0.01:
-                best[m] = jax.tree.map(lambda x, m=m: np.asarray(x[m]), weights)
+                best[m] = jax.tree.map(lambda x, m=m: np.asarray(x[m]), weights.network)
                 best_error[m], best_epoch[m], idle = error[m], len(errors), 0
         chosen = shuffle(jax.random.fold_in(key_shuffle, len(errors)), chosen, parts.num_train)
         errors.append(error)
-    return best, best_error, best_epoch, errors
+    return best, best_error, best_epoch, errors, weights
 
 
 @pytest.mark.slow
 def test_fit_equals_plain_loop_with_early_stopping_and_snapshots():
     config = dataclasses.replace(SMALL, model_learning_rate=0.05, patience=2, most_model_epochs=60)
     ensemble, report = fit(config=config)
-    best, best_error, best_epoch, errors = python_fit(config)
+    best, best_error, best_epoch, errors, last = python_fit(config)
     assert report.epochs == len(errors) < 60
     # Members ended worse than they were, and their best epochs differ.
     assert max(best_epoch) == len(errors) - 4
@@ -198,10 +201,16 @@ def test_fit_equals_plain_loop_with_early_stopping_and_snapshots():
     assert (errors[-1] > np.array(best_error)).any()
     np.testing.assert_allclose(report.holdout_error, best_error, rtol=1e-4)
     for m in range(3):
-        kept = jax.tree.map(lambda x, m=m: np.asarray(x[m]), ensemble.weights)
+        kept = jax.tree.map(lambda x, m=m: np.asarray(x[m]), ensemble.weights.network)
         jax.tree.map(
             lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4), kept, best[m]
         )
+    # A snapshot holds weights and biases; the bounds, which the members share, are the last ones.
+    for name in ("max_logvar", "min_logvar"):
+        bound, expected = getattr(ensemble.weights, name), getattr(last, name)
+        np.testing.assert_allclose(bound, expected, rtol=1e-4)
+        assert differs(bound, getattr(untrained().weights, name))
+    assert report.collapsed == 0.0
 
 
 @pytest.mark.parametrize("patience", [0, 5])
@@ -244,7 +253,7 @@ def test_training_rows_measure_error_without_holdout():
         SMALL, holdout_share=0.0, most_model_epochs=20, model_learning_rate=3e-3
     )
     ensemble, report = fit(config=config)
-    data = as_data(ROWS[:NUM_ROWS], 1)
+    data = as_data(ROWS[:NUM_ROWS], 1, SMALL)
 
     def error(weights):
         return judge(weights, ensemble.scale, *data, jnp.ones(NUM_ROWS))
@@ -254,23 +263,23 @@ def test_training_rows_measure_error_without_holdout():
     assert (report.holdout_error < 0.7 * error(untrained().weights)).all()
 
 
-def test_nonfinite_rows_end_fit_at_once_with_old_weights():
+def test_nonfinite_rows_end_fit_at_once_with_old_networks():
     endless = dataclasses.replace(SMALL, patience=1, most_model_epochs=1000)
     ensemble, report = fit(ROWS.at[:, REWARD].set(jnp.nan), config=endless)
     assert report.epochs == 2
     assert np.isinf(report.holdout_error).all()
-    assert_same(ensemble.weights, untrained().weights)
+    assert_same(ensemble.weights.network, untrained().weights.network)
 
 
 def test_scales_are_those_of_data_whatever_the_units():
     raw, _ = fit()
-    inputs = np.asarray(as_data(ROWS, 1).inputs)[:NUM_ROWS]
+    inputs = np.asarray(as_data(ROWS, 1, SMALL).inputs)[:NUM_ROWS]
     np.testing.assert_allclose(raw.scale.mean, inputs.mean(0), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(raw.scale.std, inputs.std(0), rtol=1e-4)
     assert raw.target_scale.mean.tolist() == [0.0, 0.0]
     assert raw.target_scale.std.tolist() == [1.0, 1.0]
     scaled, report = fit(config=SCALED)
-    targets = np.asarray(as_data(ROWS, 1).targets)[:NUM_ROWS]
+    targets = np.asarray(as_data(ROWS, 1, SMALL).targets)[:NUM_ROWS]
     np.testing.assert_allclose(scaled.target_scale.mean, targets.mean(0), rtol=1e-3, atol=1e-6)
     np.testing.assert_allclose(scaled.target_scale.std, targets.std(0), rtol=1e-4)
     other_units = ROWS.at[:, REWARD].multiply(64.0).at[:, REWARD].add(32.0)

@@ -140,8 +140,10 @@ def checked_hopper():
 MUJOCO = [
     *("InvertedPendulum-v5", "Hopper-v5", "HalfCheetah-v5", "Walker2d-v4", "Ant-v4", "Ant-v5"),
     *("Humanoid-v4", "Humanoid-v5", "Reacher-v5", "Pusher-v5", "checked_hopper"),
+    *("narl/SparseReacher-v0", "narl/SparseArmReacher-v0", "narl/Pusher-v0"),
+    "narl/HalfCheetah-cost0.5-v0",
 ]
-STATE_METHODS = ["StateMethods", "limited_toy"]
+STATE_METHODS = ["StateMethods", "limited_toy", "narl/SparsePendulum-v0", "narl/SparseCartPole-v0"]
 REPEATED = [
     *("Pendulum-v1", "MountainCarContinuous-v0", "Toy", "OwnGenerators", "HiddenGenerator"),
     *("UnsupportedState", "rescaled_pendulum"),
@@ -188,8 +190,9 @@ def continued(tmp_path_factory) -> dict[str, tuple[np.ndarray, np.ndarray, dict]
         size = host.spaces.action_dim
         run(host, 0.1 * random_actions(11, size))  # small: bodies still stand when captured
         states[name] = host.capture()
-        (folder / f"{name}.json").write_text(json.dumps(states[name]["json"], allow_nan=False))
-        np.savez(folder / f"{name}.npz", **states[name]["arrays"])
+        path = stored_path(folder, name)
+        Path(f"{path}.json").write_text(json.dumps(states[name]["json"], allow_nan=False))
+        np.savez(path, **states[name]["arrays"])
         rows[name] = run(host, random_actions(150, size, seed=1))
         host.close()
     code = f"import test_env_state as t; t.continue_all({names!r}, {str(folder)!r})"
@@ -204,13 +207,21 @@ def continued(tmp_path_factory) -> dict[str, tuple[np.ndarray, np.ndarray, dict]
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert list(working_folder.iterdir()) == []  # no log file of MuJoCo's
-    return {name: (rows[name], np.load(folder / f"{name}.npy"), states[name]) for name in names}
+    return {
+        name: (rows[name], np.load(f"{stored_path(folder, name)}.npy"), states[name])
+        for name in names
+    }
+
+
+def stored_path(folder: Path, name: str) -> Path:
+    """Return the path of an environment's files, without the ending."""
+    return folder / name.replace("/", " ")
 
 
 def continue_all(names: list[str], folder: str) -> None:
     """Continue every stored episode; called in a fresh process."""
     for name in names:
-        path = Path(folder) / name
+        path = stored_path(Path(folder), name)
         with np.load(f"{path}.npz", allow_pickle=False) as arrays:
             state = {"json": json.loads(Path(f"{path}.json").read_text()), "arrays": dict(arrays)}
         host = open_named(name, seed=99)

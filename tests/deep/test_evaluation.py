@@ -10,7 +10,6 @@ from probes import Drift, Endless, OneStep
 from tiny import affine_actor, tiny_config
 
 from narl.deep import evaluation
-from narl.deep.algorithm import Assessment
 from narl.deep.counters import new_counters
 from narl.deep.environment import open_env
 from narl.deep.evaluation import Evaluation, Evaluator, evaluate, evaluation_seed
@@ -84,6 +83,16 @@ def test_solved_task_is_confirmed_by_ten_episodes_once(make_evaluator):
     assert counters.solved_step == [10, 20]
 
 
+def test_confirming_episodes_are_fresh(make_evaluator):
+    """Drift begins at random: the returns of the evaluation are none of those that confirm it."""
+    evaluator, counters = make_evaluator(Drift, solved_return=-1e9), counters_at(10)
+    evaluations, figures = evaluator.evaluate(TWO_ACTORS, counters, [0, 1])
+    with contextlib.closing(open_env(Drift, 3)) as env:
+        ten = evaluate(ACTOR, env, 10, evaluation_seed(evaluation_seed(3, 10), 1), 9).returns
+    assert figures["mean10"][0] == pytest.approx(np.mean(ten))
+    assert not set(evaluations[0].returns) & set(ten)
+
+
 def test_lucky_episode_does_not_confirm(make_evaluator):
     """The environment's own threshold counts, where it has one."""
     evaluator, counters = make_evaluator(Drift, solved_return=-1e9), counters_at(10)
@@ -109,6 +118,5 @@ def test_return_in_the_model_is_taken_over_as_many_steps_as_the_environment_allo
         Evaluation([0.0] * 3, [2, 2, 9], [True, False, True]),
         Evaluation([np.nan] * 3, [0] * 3, [False] * 3),
     ]
-    assessment = Assessment(sums, np.zeros((2, 3), np.float32), None)
-    means = returns_in_model(assessment, evaluations)
+    means = returns_in_model(sums, evaluations)
     np.testing.assert_allclose(means, [(3 + 10 + 10) / 3, 8.0])

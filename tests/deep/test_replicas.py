@@ -10,6 +10,7 @@ import pytest
 from quick_trainings import quick_config
 from tiny import assert_same, differs
 
+from narl.deep.algorithm_registry import MODEL_BASED
 from narl.deep.replicas import BatchedReplicas, ThreadedReplicas, make_replicas
 from narl.deep.trainer import Trainer
 
@@ -82,6 +83,38 @@ def test_replica_has_the_same_bits_alone_and_among_others(train, i):
         for name in ("eval_return", "train_return", "critic_loss", "model_return"):
             assert row[name][i] == own[name][0]
     assert differs(replica(together.state.sac, i), replica(together.state.sac, 2))
+
+
+ALL = (
+    *(quick_config(algo, seeds=(3,)) for algo in MODEL_BASED),
+    quick_config("narl", seeds=(3,), noise="both", exclude="above", score="draw"),
+)
+"""Every algorithm with a model, and NARL with other options."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("i", range(len(ALL)), ids=[*MODEL_BASED, "narl-both"])
+def test_every_algorithm_has_the_same_bits_alone_and_among_the_others(train, i):
+    together, alone = train(ALL, ThreadedReplicas), train(ALL[i : i + 1], ThreadedReplicas)
+    others, own = replica(together.state, i), replica(alone.state, 0)
+    rule = own.params.step_rule  # its place among the functions of a program may differ
+    assert_same(own, others._replace(params=others.params._replace(step_rule=rule)))
+    for row, own_row in zip(together.rows, alone.rows, strict=True):
+        assert row["eval_return"][i] == own_row["eval_return"][0]
+        assert row.get("bonus", [None] * len(ALL))[i] == own_row.get("bonus", [None])[0]
+    # No two algorithms learn the same.
+    rewards = np.asarray(together.state.model.rows)
+    assert sum(np.array_equal(rewards[i], each) for each in rewards) == 1
+
+
+@pytest.mark.slow
+def test_noise_on_rewards_of_scale_zero_is_mbpo_bit_for_bit(train):
+    mbpo, noise = quick_config("mbpo", seeds=(3,)), {"noise": "reward", "noise_scale": 0.0}
+    plain = train((mbpo,), ThreadedReplicas)
+    silent = train((quick_config("narl", seeds=(3,), **noise),), ThreadedReplicas)
+    assert_same(silent.state._replace(params=plain.state.params), plain.state)
+    for row, expected in zip(silent.rows, plain.rows, strict=True):
+        assert row | {"seconds": None} == expected | {"seconds": None}
 
 
 @pytest.mark.slow

@@ -18,8 +18,8 @@ from tiny import (
 )
 
 from narl.deep.algorithm_registry import step_rule_of
-from narl.deep.replay_buffer import Replay, make_replay, unpack
-from narl.deep.rollout import branched_rollouts, model_returns
+from narl.deep.replay_buffer import Replay, make_replay, pack, unpack, unpack_candidates
+from narl.deep.rollout import branched_rollouts, imagine_step, model_returns
 
 KEY = jax.random.key(2)
 # Two equal members: s' = s + 1 and r = s + 2a.
@@ -28,7 +28,7 @@ CHAIN = affine_ensemble([[[1.0, 0.0], [2.0, 0.0]]] * 2, [[0.0, 1.0]] * 2)
 FORK = constant_ensemble([[1.0, 1.0], [1.0, 3.0]])
 CAPACITY = 400
 SAC, DECREASING = sac_with_value(1.0), sac_with_value(-1.0)
-OPTIMISMS = (step_rule_of("narl"), step_rule_of("mbpo"))
+OPTIMISMS = tuple(step_rule_of(tiny_config(algo=algo)) for algo in ("narl", "mbpo"))
 NARL, MBPO = 0, 1
 
 
@@ -126,10 +126,7 @@ def test_narl_takes_state_of_larger_value_and_counts_members():
     np.testing.assert_array_equal(batch.obs[20:], batch.next_obs[:20])
     assert sums.chosen.tolist() == [0.0, 40.0]
     assert sums.reward_chosen.tolist() == [40.0, 0.0]
-    assert sums.fallback == 0.0
-    # Both states, and both values, are 1 away from their mean.
-    np.testing.assert_allclose(sums.distance, 40.0, rtol=1e-5)
-    np.testing.assert_allclose(sums.value_distance, 40.0, rtol=1e-5)
+    assert sums.fallback == sums.reward_fallback == sums.bonus == 0.0
 
 
 @pytest.mark.parametrize(("radius", "member", "fallback"), [(1.5, 1, 0.0), (0.5, 0, 20.0)])
@@ -138,6 +135,7 @@ def test_radius_excludes_members_inside_rollouts(radius, member, fallback):
     batch, sums = roll(FORK, real_states(0), 1, radius=radius)
     assert sums.chosen[member] == 20.0
     assert sums.fallback == fallback
+    assert sums.reward_fallback == 0.0
     assert (batch.next_obs == (1.0, 3.0)[member]).all()
 
 
@@ -155,7 +153,6 @@ def test_mbpo_draws_among_elites_and_computes_no_values():
     np.testing.assert_allclose(sums.chosen / 200, 0.5, atol=0.15)
     assert_same(sums.chosen, sums.reward_chosen)
     assert (batch.next_obs == batch.obs + 3.0).sum() == sums.chosen[1]
-    assert sums.value_distance.tolist() == [0.0, 0.0]
     ranked = FORK._replace(ranked=jnp.array([1, 0]))
     _, sums = roll(ranked, real_states(0), 10, algo=MBPO, num_elites=1)
     assert sums.chosen.tolist() == [0.0, 200.0]
@@ -175,9 +172,9 @@ def test_nonfinite_steps_counted_but_not_stored():
 
 @functools.partial(jax.jit, static_argnames="horizon")
 def returns_inside(ensemble, sac, threshold, starts, horizon):
-    config = tiny_config(draw="mean")
-    context = make_context(ensemble, sac, is_terminal=ends_beyond(threshold), config=config)
-    return model_returns(KEY, context, starts, horizon)
+    """Return the returns under draws and under means, one above the other."""
+    context = make_context(ensemble, sac, is_terminal=ends_beyond(threshold))
+    return jnp.stack(model_returns(KEY, context, starts, horizon))
 
 
 @pytest.mark.parametrize("horizon", [2, 6])
@@ -186,7 +183,18 @@ def test_model_returns_by_hand(horizon):
     starts = jnp.array([[0.0], [2.0], [10.0]])
     returns = returns_inside(CHAIN, SAC, 3.5, starts, horizon=horizon)
     expected = [[0.0, 1.0, 3.0, 6.0, 6.0, 6.0], [2.0, *[5.0] * 5], [10.0] * 6]
-    np.testing.assert_allclose(returns, np.array(expected)[:, :horizon], rtol=1e-5)
+    for each in returns:
+        np.testing.assert_allclose(each, np.array(expected)[:, :horizon], rtol=1e-5, atol=1e-9)
+
+
+def test_model_returns_under_draws_have_noise_that_those_under_means_have_not():
+    """Every step gives 2 with a variance of e^−2, and the members agree."""
+    model = constant_ensemble([[2.0, 1.0]] * 2, logvar=-2.0)
+    draws, means = returns_inside(model, SAC, np.inf, jnp.zeros((3, 1)), horizon=6)
+    np.testing.assert_allclose(means, [[2.0, 4.0, 6.0, 8.0, 10.0, 12.0]] * 3, rtol=1e-5)
+    noise = np.diff(np.asarray(draws - means), prepend=0.0)
+    assert 0.15 < noise.std() < 0.6  # 0.37 is expected
+    assert len(np.unique(noise)) == 18
 
 
 def test_model_returns_use_mode_of_policy():
@@ -194,12 +202,37 @@ def test_model_returns_use_mode_of_policy():
     model = affine_ensemble([[[0.0, 0.0], [2.0, 0.0]]] * 2, [[0.0, 1.0]] * 2)
     wide = SAC._replace(actor=affine_actor([[0.0]], [0.5], 2.0))
     returns = returns_inside(model, wide, np.inf, jnp.zeros((3, 1)), horizon=6)
-    np.testing.assert_allclose(returns[:, -1], 6 * 2 * np.tanh(0.5), rtol=1e-5)
+    np.testing.assert_allclose(returns[..., -1], 6 * 2 * np.tanh(0.5), rtol=1e-5)
 
 
 def test_model_returns_finite_where_trajectory_is_not():
-    """s' = (1 + 1e18)·s: from 1 the third state is no longer finite, from 1e30 the first."""
-    model = affine_ensemble([[[0.0, 1e18], [0.0, 0.0]]] * 2, [[1.0, 0.0]] * 2)
+    """s' = (1 + 1e10)·s: from 1 the fourth state is no longer finite, from 1e30 the first."""
+    model = affine_ensemble([[[0.0, 1e10], [0.0, 0.0]]] * 2, [[1.0, 0.0]] * 2)
     starts = jnp.array([[0.0], [1.0], [1e30]])
     returns = returns_inside(model, SAC, np.inf, starts, horizon=6)
-    np.testing.assert_allclose(returns[:, -1], [6.0, 3.0, 1.0], rtol=1e-5)
+    np.testing.assert_allclose(returns[..., -1], [[6.0, 4.0, 1.0]] * 2, rtol=1e-5)
+
+
+# --- steps of all members, for optimism in the update --------------------------------------------
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def imagine_all(options, ensemble, threshold):
+    """Imagine a step from states 0 whose candidates are all stored."""
+    config = tiny_config(optimism_at="update", **dict(options))
+    rules = (step_rule_of(config),)
+    context = make_context(ensemble, SAC, None, rules, ends_beyond(threshold), config)
+    return imagine_step(KEY, context, jnp.zeros((20, 1)), jnp.zeros(20))
+
+
+def test_steps_of_all_members_are_stored_for_the_update():
+    """The trajectory follows an elite member; here the only one is member 0."""
+    step = imagine_all((), constant_ensemble([[1.0, 1.0], [2.0, 3.0]], logvar=-2.0), 2.0)
+    np.testing.assert_allclose(step.batch.reward, [[1.0, 2.0]] * 20, rtol=1e-6)
+    np.testing.assert_allclose(step.batch.next_obs[..., 0], [[1.0, 3.0]] * 20, rtol=1e-6)
+    assert step.batch.done.tolist() == [[0.0, 1.0]] * 20
+    assert step.selected.member.tolist() == [0] * 20
+    # The trajectory itself takes a draw.
+    assert np.std(step.selected.next_obs) > 0.1
+    rows = unpack_candidates(pack(step.batch), 1, 2)
+    assert_same(rows, step.batch)

@@ -14,7 +14,7 @@ from narl.deep.sac import Batch, Noise, draw_noise
 
 init_sac = jax.jit(module.init_sac, static_argnums=(1, 2, 3))
 soft_value = jax.jit(module.soft_value, static_argnums=3)
-td_target = jax.jit(module.td_target, static_argnums=3)
+td_target = jax.jit(module.td_target, static_argnums=(3, 4))
 critic_loss, actor_loss, alpha_loss = map(
     jax.jit, (module.critic_loss, module.actor_loss, module.alpha_loss)
 )
@@ -59,6 +59,40 @@ def test_td_target_with_entropy_by_hand():
     np.testing.assert_allclose(td_target(NOISE, sac, goes_on, HALF), expected, rtol=1e-5)
     expected[1] = -1.0
     np.testing.assert_allclose(td_target(NOISE, sac, BATCH, HALF), expected, rtol=1e-5)
+
+
+def choose_largest(reward, values):
+    """Choose as ESPI does without a radius: the largest reward and the largest value."""
+    return reward.max(0), values.max(0)
+
+
+def test_td_target_with_candidates_takes_chosen_reward_and_value_by_hand():
+    """Three candidates of two rows; an ended one has the value 0, whatever its state."""
+    sac = make_sac(WIDE, CRITIC, TARGET, alpha=0.3)
+    next_obs = jnp.array([[[2.0], [1.0], [-9.0]], [[4.0], [-1.0], [-2.0]]])
+    reward = jnp.array([[3.0, 5.0, 4.0], [-1.0, -2.0, -3.0]])
+    done = jnp.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    batch = BATCH._replace(reward=reward, next_obs=next_obs, done=done)
+    target = td_target(NOISE, sac, batch, HALF, choose_largest)
+
+    def value(row, s):  # the noise is that of the row, for all its candidates
+        a, log_prob = drawn_by_hand(NOISE[row : row + 1], np.array([[s]]))
+        return (np.minimum(10 * s + a, 9 * s + 2 * a + 3) - 0.3 * log_prob).item()
+
+    assert value(0, 2.0) > max(value(0, 1.0), value(0, -9.0))
+    assert max(value(1, -1.0), value(1, -2.0)) < 0.0
+    np.testing.assert_allclose(target, [5.0 + 0.5 * value(0, 2.0), -1.0], rtol=1e-5)
+
+
+def test_candidates_that_agree_give_the_plain_target():
+    sac = make_sac(WIDE, CRITIC, TARGET, alpha=0.3)
+    repeated = BATCH._replace(
+        reward=jnp.stack([BATCH.reward] * 3, axis=1),
+        next_obs=jnp.stack([BATCH.next_obs] * 3, axis=1),
+        done=jnp.stack([BATCH.done] * 3, axis=1),
+    )
+    chosen = td_target(NOISE, sac, repeated, HALF, choose_largest)
+    np.testing.assert_allclose(chosen, td_target(NOISE, sac, BATCH, HALF), rtol=1e-6)
 
 
 def test_critic_loss_by_hand():
@@ -175,6 +209,16 @@ def test_soft_value_takes_smaller_critic_and_averages_over_actions():
     np.testing.assert_allclose(soft_value(KEY, sac, obs), by_hand(KEY), rtol=1e-5)
     three = [by_hand(key) for key in jax.random.split(KEY, 3)]
     np.testing.assert_allclose(soft_value(KEY, sac, obs, 3), np.mean(three, axis=0), rtol=1e-5)
+
+
+def test_soft_values_of_candidates_share_the_noise_of_a_row():
+    sac = make_sac(WIDE, CRITIC, TARGET, alpha=0.3)
+    obs = jnp.array([[[0.5], [3.0]], [[0.5], [-2.0]]])
+    for num_samples in (1, 3):
+        values = soft_value(KEY, sac, obs, num_samples)
+        np.testing.assert_allclose(values[0], soft_value(KEY, sac, obs[0], num_samples), rtol=1e-5)
+        assert values[0, 0] == values[1, 0]
+        assert values[0, 1] != values[1, 1]
 
 
 def test_soft_value_of_many_actions_is_expectation():

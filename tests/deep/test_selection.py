@@ -8,53 +8,124 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import assert_same, constant_ensemble, make_context, tiny_config
+from tiny import (
+    affine_actor,
+    affine_critic,
+    assert_same,
+    constant_ensemble,
+    make_context,
+    make_sac,
+    numbers_of,
+    replica_params,
+    sac_with_value,
+    tiny_config,
+)
 
+from narl.deep.bonus_state import init_bonus_state
 from narl.deep.ensemble import Prediction
+from narl.deep.rollout import make_candidates as make_candidates_of
 from narl.deep.rollout import next_values
 from narl.deep.selection import (
     Candidates,
     SelectParams,
     select_elite,
+    select_numbers,
     select_optimistic,
+    stack_numbers,
     take_members,
 )
 
 KEY = jax.random.key(0)
-SEPARATE = tiny_config(discount=0.5)
-JOINT = tiny_config(discount=0.5, joint=True)
-RANDOM_FALLBACK = tiny_config(discount=0.5, fallback="random")
+HALF = tiny_config(discount=0.5)
+STATE = init_bonus_state(affine_actor([[0.0]], [0.0]))
 INF = float("inf")
 
 
-def make_candidates(rewards, values, ranked=None):
-    """Return candidates in which the next state of member m in row b is [10 m + b, −m]."""
+def make_candidates(rewards, values, ranked=None, stored=None):
+    """Return candidates in which the next state of member m in row b is [10 m + b, −m].
+
+    The rewards are those that members are compared by; ``stored`` are those of the steps.
+    """
     members, num_rows = rewards.shape
     m, b = jnp.meshgrid(jnp.arange(members), jnp.arange(num_rows), indexing="ij")
     states = jnp.stack([10 * m + b, -m], axis=-1).astype(jnp.float32)
-    ranked = jnp.arange(members) if ranked is None else ranked
-    obs, action = jnp.zeros((num_rows, 2)), jnp.zeros((num_rows, 1))
-    return Candidates(obs, action, Prediction(rewards, states), ranked, lambda: values)
+    scored, zeros = Prediction(rewards, states), jnp.zeros(num_rows)
+    return Candidates(
+        obs=jnp.zeros((num_rows, 2)),
+        action=jnp.zeros((num_rows, 1)),
+        prediction=scored if stored is None else Prediction(stored, states),
+        mean=scored,
+        scored=scored,
+        disagreement=zeros,
+        information=zeros,
+        ranked=jnp.arange(members) if ranked is None else ranked,
+        lot=zeros,
+        values=lambda: values,
+    )
 
 
-@functools.partial(jax.jit, static_argnums=4)
-def jitted(key, rewards, values, radius, config):
-    params = SelectParams(radius, 1, config)
-    return select_optimistic(key, make_candidates(rewards, values), params)
+@jax.jit
+def jitted(rewards, values, stored, numbers, strength):
+    params = SelectParams(numbers, strength, STATE, HALF)
+    return select_optimistic(KEY, make_candidates(rewards, values, stored=stored), params)
 
 
-def select(rewards, values, radius, config=SEPARATE):
-    rewards, values = jnp.asarray(rewards, jnp.float32), jnp.asarray(values, jnp.float32)
-    return jax.tree.map(np.asarray, jitted(KEY, rewards, values, jnp.float32(radius), config))
+def select(rewards, values, radius, strength=1.0, stored=None, **options):
+    """Select among rewards [M, B] and values [M, B] with a discount of one half."""
+    tables = (rewards, values, rewards if stored is None else stored)
+    tables = (jnp.asarray(table, jnp.float32) for table in tables)
+    chosen = jitted(*tables, numbers_of(radius, **options), jnp.float32(strength))
+    return jax.tree.map(np.asarray, chosen)
 
 
-def best_member(column, radius):
-    """Return the first member of largest value within the radius, else the closest; and if so."""
-    mean = sum(column) / len(column)
-    admitted = [m for m, value in enumerate(column) if abs(value - mean) <= radius]
+def select_columns(rewards, values, radius, strength=1.0, **options):
+    """Return the member of the reward, that of the state and both fallbacks, for one step."""
+    columns = [[x] for x in rewards], [[x] for x in values]
+    chosen = select(*columns, radius, strength, **options)
+    names = ("reward_member", "member", "reward_fallback", "fallback")
+    return tuple(getattr(chosen, name).item() for name in names)
+
+
+# --- brute force ------------------------------------------------------------------------------
+
+
+def best_member(scores, judged, radius, options):
+    """Return the first member of largest score that is admitted, else the closest; and if so."""
+    mean = sum(judged) / len(judged)
+    distance = [abs(x - mean) for x in judged]
+    if options["radius_unit"] == "spread":
+        radius = radius * (np.std(judged) if radius < INF else 1.0)
+    admitted = [
+        m
+        for m, x in enumerate(judged)
+        # In float32 a distance of one standard deviation is known to within some 1e-6.
+        if distance[m] <= radius + 1e-6 or (options["exclude"] == "above" and x <= mean)
+    ]
     if admitted:
-        return max(admitted, key=lambda m: (column[m], -m)), False
-    return min(range(len(column)), key=lambda m: (abs(column[m] - mean), m)), True
+        return max(admitted, key=lambda m: (scores[m], -m)), False
+    return min(range(len(judged)), key=lambda m: (distance[m], m)), True
+
+
+def brute_force(rewards, values, radius, options):
+    """Return the member of the reward, that of the state and both fallbacks, for one step."""
+    total = rewards + 0.5 * values
+    if options["joint"]:
+        member, fallback = best_member(total, total, radius, options)
+        return member, member, fallback, fallback
+    by_return = options["exclude_by"] == "return"
+    reward_member, reward_fallback = best_member(
+        rewards, total if by_return else rewards, radius, options
+    )
+    member, fallback = best_member(values, total if by_return else values, radius, options)
+    return reward_member, member, reward_fallback, fallback
+
+
+OPTIONS = {
+    "radius_unit": ("absolute", "spread"),
+    "exclude": ("ball", "above"),
+    "exclude_by": ("each", "return"),
+    "joint": (False, True),
+}
 
 
 @st.composite
@@ -64,65 +135,142 @@ def tables(draw):
     entry = st.integers(-12, 12).map(lambda k: k * members / 8)
     table = st.lists(st.lists(entry, min_size=4, max_size=4), min_size=members, max_size=members)
     radius = draw(st.sampled_from([0.0, 0.125, 0.5, 1.0, 2.5, 100.0, INF]))
-    return np.array(draw(table)), np.array(draw(table)), radius
+    options = {name: draw(st.sampled_from(values)) for name, values in OPTIONS.items()}
+    return np.array(draw(table)), np.array(draw(table)), radius, options
 
 
 @given(tables())
-@settings(max_examples=80, deadline=None)
-def test_optimistic_selection_equals_brute_force(case):
-    rewards, values, radius = case
-    separate, joint = (select(rewards, values, radius, config) for config in (SEPARATE, JOINT))
+@settings(max_examples=150, deadline=None)
+def test_optimistic_selection_equals_brute_force_under_every_option(case):
+    rewards, values, radius, options = case
+    chosen = select(rewards, values, radius, **options)
     for b in range(rewards.shape[1]):
-        reward_member, reward_fallback = best_member(rewards[:, b], radius)
-        member, value_fallback = best_member(values[:, b], radius)
-        assert separate.reward_member[b] == reward_member
-        assert separate.member[b] == member
-        assert separate.fallback[b] == (reward_fallback or value_fallback)
-        assert separate.reward[b] == rewards[reward_member, b]
-        assert separate.next_obs[b].tolist() == [10 * member + b, -member]
-        member, fallback = best_member(rewards[:, b] + 0.5 * values[:, b], radius)
-        assert joint.member[b] == joint.reward_member[b] == member
-        assert joint.fallback[b] == fallback
-        assert joint.reward[b] == rewards[member, b]
-        assert joint.next_obs[b].tolist() == [10 * member + b, -member]
-    np.testing.assert_array_equal(separate.values, values.astype(np.float32))
+        expected = brute_force(rewards[:, b], values[:, b], radius, options)
+        reward_member, member, reward_fallback, fallback = expected
+        assert (chosen.reward_member[b], chosen.member[b]) == (reward_member, member)
+        assert (chosen.reward_fallback[b], chosen.fallback[b]) == (reward_fallback, fallback)
+        assert chosen.reward[b] == rewards[reward_member, b]
+        assert chosen.next_obs[b].tolist() == [10 * member + b, -member]
+
+
+# --- by hand ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("rewards", "values", "radius", "reward_member", "member", "fallback"),
+    ("rewards", "values", "radius", "options", "expected"),
     [
-        pytest.param([1, 5, 2], [7, 3, 9], INF, 1, 2, False, id="two maxima"),
-        pytest.param([0, 0, 0, 0], [1, 9, 0, 2], 4, 0, 3, False, id="9 is too far from 3"),
-        pytest.param([0, 5, 7], [-9, 18, -3], 0.5, 1, 2, True, id="closest to 4 and to 2"),
-        pytest.param([1, 3], [1, 1], 0.5, 0, 0, True, id="no reward admitted"),
-        pytest.param([0, 4, 2], [4, 0, 2], 0, 2, 2, False, id="radius 0 admits the mean"),
+        pytest.param([1, 5, 2], [7, 3, 9], INF, {}, (1, 2, False, False), id="two maxima"),
+        pytest.param([0] * 4, [1, 9, 0, 2], 4, {}, (0, 3, False, False), id="9 too far from 3"),
+        pytest.param([0, 5, 7], [-9, 18, -3], 0.5, {}, (1, 2, True, True), id="closest to mean"),
+        pytest.param([1, 3], [1, 1], 0.5, {}, (0, 0, True, False), id="no reward admitted"),
+        pytest.param([1, 1], [1, 3], 0.5, {}, (0, 0, False, True), id="no value admitted"),
+        pytest.param([0, 4, 2], [4, 0, 2], 0, {}, (2, 2, False, False), id="0 admits the mean"),
         # The mean of equal numbers is rounded in float32.
-        pytest.param([0.1] * 3, [0.1] * 3, 0, 0, 0, False, id="mean of three"),
-        pytest.param([0.1] * 7, [0.1] * 7, 0, 0, 0, False, id="mean of seven"),
+        pytest.param([0.1] * 3, [0.1] * 3, 0, {}, (0, 0, False, False), id="mean of three"),
+        pytest.param([0.1] * 7, [0.1] * 7, 0, {}, (0, 0, False, False), id="mean of seven"),
+        # Mean 4: the 12 is too far above, and the −6 is admitted because it is below.
+        pytest.param(
+            *([12, -6, 6], [12, -6, 6], 3, {"exclude": "above"}),
+            (2, 2, False, False),
+            id="above: best of those not too high",
+        ),
+        pytest.param(
+            *([0, 3, 9], [0, 3, 9], 0, {"exclude": "above"}),
+            (1, 1, False, False),
+            id="above: never empty",
+        ),
+        # Standard deviation 6·√(2/3) = 4.9 of 0, 6, 12: the radii are 4.41 and 6.37.
+        pytest.param(
+            *([0, 6, 12], [0, 6, 12], 0.9, {"radius_unit": "spread"}),
+            (1, 1, False, False),
+            id="spread: 0.9 deviations",
+        ),
+        pytest.param(
+            *([0, 6, 12], [0, 6, 12], 1.3, {"radius_unit": "spread"}),
+            (2, 2, False, False),
+            id="spread: 1.3 deviations",
+        ),
+        # r + V/2 is 11, 5, 5 with mean 7: member 0, best in reward and value, is excluded.
+        pytest.param(
+            *([8, 1, 4], [6, 8, 2], 3, {"exclude_by": "return"}),
+            (2, 1, False, False),
+            id="return: one exclusion, two maxima",
+        ),
+        # r + V/2 is 5, 6, 5.
+        pytest.param(
+            *([1, 2, 5], [8, 8, 0], INF, {"joint": True}), (1, 1, False, False), id="joint: one"
+        ),
     ],
 )
-def test_optimistic_selection_by_hand(rewards, values, radius, reward_member, member, fallback):
-    selected = select([[x] for x in rewards], [[x] for x in values], radius)
-    assert selected.reward_member.tolist() == [reward_member]
-    assert selected.member.tolist() == [member]
-    assert selected.fallback.tolist() == [fallback]
+def test_optimistic_selection_by_hand(rewards, values, radius, options, expected):
+    assert select_columns(rewards, values, radius, **options) == expected
+
+
+@pytest.mark.parametrize("options", [{}, {"radius_unit": "spread"}, {"exclude": "above"}])
+def test_two_members_are_admitted_or_excluded_together(options):
+    """Both are equally far from their mean, up to rounding: here 1, and one deviation."""
+    pairs = np.random.default_rng(0).normal(size=(2, 500))
+    pairs = pairs / np.abs(pairs[0] - pairs[1]) * 2
+    larger = pairs.argmax(0)
+    for radius in (1.0, 1.001):
+        chosen = select(pairs, pairs, radius, **options)
+        assert not chosen.fallback.any()
+        np.testing.assert_array_equal(chosen.member, larger)
+    chosen = select(pairs, pairs, 0.999, **options)
+    if options.get("exclude") == "above":
+        np.testing.assert_array_equal(chosen.member, 1 - larger)
+    else:
+        assert chosen.fallback.all()
 
 
 def test_random_fallback_draws_any_member_only_where_all_are_excluded():
     num_rows = 6000
     excluded = np.tile([[0.0], [3.0], [8.0]], (1, num_rows))  # mean 11/3: none within 0.5
     admitted = np.tile([[1.0], [2.0], [3.0]], (1, num_rows))
-    selected = select(excluded, admitted, 0.5, RANDOM_FALLBACK)
-    assert selected.fallback.all()
-    assert (selected.member == 1).all()
-    counts = np.bincount(selected.reward_member, minlength=3)
+    chosen = select(excluded, admitted, 0.5, fallback="random")
+    assert chosen.reward_fallback.all()
+    assert not chosen.fallback.any()
+    assert (chosen.member == 1).all()
+    counts = np.bincount(chosen.reward_member, minlength=3)
     np.testing.assert_allclose(counts / num_rows, 1 / 3, atol=0.04)
     rows = np.arange(num_rows)
-    np.testing.assert_array_equal(selected.reward, excluded[selected.reward_member, rows])
+    np.testing.assert_array_equal(chosen.reward, excluded[chosen.reward_member, rows])
     # Where both terms fall back, their draws are independent.
-    both = select(excluded, excluded, 0.5, RANDOM_FALLBACK)
+    both = select(excluded, excluded, 0.5, fallback="random")
     assert abs(np.corrcoef(both.member, both.reward_member)[0, 1]) < 0.06
     assert (select(excluded, admitted, 0.5).reward_member == 1).all()
+
+
+# --- annealing --------------------------------------------------------------------------------
+
+
+def test_annealed_radius_shrinks_and_no_radius_stays():
+    column = [0.0, 4.0, 11.0]  # mean 5: the distances are 5, 1, 6
+    for strength, member in ((1.0, 2), (0.9, 1), (0.2, 1)):
+        chosen = select_columns(column, column, 6.0, strength, anneal="radius")
+        assert chosen[:2] == (member, member)
+    assert select_columns(column, column, 6.0, 0.1, anneal="radius")[2:] == (True, True)
+    assert select_columns(column, column, INF, 0.0, anneal="radius") == (2, 2, False, False)
+    # With anneal=share the radius stays.
+    chosen = select(np.tile([[0.0], [4.0], [11.0]], (1, 50)), np.zeros((3, 50)), 6.0, 0.5)
+    assert set(chosen.reward_member.tolist()) == {0, 2}
+
+
+def test_annealed_share_of_steps_is_drawn_from_elites():
+    num_rows = 4000
+    table = np.tile([[0.0], [4.0], [11.0]], (1, num_rows))
+    for strength in (0.0, 0.25, 1.0):
+        chosen = select(table, table, INF, strength)
+        # The only elite member is 0; reward and state of a step are optimistic together.
+        assert set(np.unique(chosen.member)) <= {0, 2}
+        assert (chosen.member == 2).mean() == pytest.approx(strength, abs=0.03)
+        assert_same(chosen.member, chosen.reward_member)
+    none = select(np.tile([[0.0], [3.0], [8.0]], (1, num_rows)), table, 0.5, 0.25)
+    # A fallback counts only where optimism chose.
+    assert none.reward_fallback.mean() == pytest.approx(0.25, abs=0.03)
+
+
+# --- draws of elite members -------------------------------------------------------------------
 
 
 def test_elites_drawn_uniformly():
@@ -134,7 +282,8 @@ def test_elites_drawn_uniformly():
 
     candidates = make_candidates(rewards, None, ranked=jnp.array([3, 1, 0, 2]))
     candidates = candidates._replace(values=no_values)
-    selected = select_elite(KEY, candidates, SelectParams(INF, 2, SEPARATE))
+    params = SelectParams(numbers_of(num_elites=2), 1.0, STATE, HALF)
+    selected = select_elite(KEY, candidates, params)
     members, counts = np.unique(np.asarray(selected.member), return_counts=True)
     assert members.tolist() == [1, 3]
     np.testing.assert_allclose(counts / num_rows, 0.5, atol=0.03)
@@ -143,7 +292,7 @@ def test_elites_drawn_uniformly():
     np.testing.assert_array_equal(selected.next_obs[:, 1], -selected.member)
     assert_same(selected.member, selected.reward_member)
     assert not selected.fallback.any()
-    assert selected.values is None
+    assert not selected.reward_fallback.any()
 
 
 def test_take_members_gathers_one_member_per_row():
@@ -157,6 +306,63 @@ def test_take_members_gathers_one_member_per_row():
     assert mixed.next_obs[:, 0].tolist() == [10.0, 1.0, 12.0]
 
 
+def test_chosen_member_is_stored_and_not_what_it_was_compared_by():
+    scored, stored = [[0.0], [5.0]], [[7.0], [-3.0]]
+    chosen = select(scored, scored, INF, stored=stored)
+    assert (chosen.reward_member.item(), chosen.reward.item()) == (1, -3.0)
+
+
+# --- candidates and their values --------------------------------------------------------------
+
+
+@functools.partial(jax.jit, static_argnames="value_samples")
+def candidates_of(ensemble, sac, params, threshold, obs, value_samples=1):
+    """Return the arrays of candidates, and their values, for an action of 0."""
+    context = make_context(
+        ensemble,
+        sac,
+        params,
+        is_terminal=lambda obs, action, next_obs: next_obs[..., 0] > threshold,
+        config=tiny_config(value_samples=value_samples),
+    )
+    num_rows = obs.shape[0]
+    made = make_candidates_of(KEY, context, obs, jnp.zeros((num_rows, 1)), jnp.zeros(num_rows))
+    return made._replace(values=made.values())
+
+
+NOISY = constant_ensemble([[1.0, 1.0], [1.0, 3.0]], logvar=0.0)
+WIDE = make_sac(affine_actor([[0.0]], [0.0], 0.5), affine_critic([[1.0, 3.0]] * 2, [0.0, 0.0]))
+
+
+@pytest.mark.parametrize("score", ["mean", "draw"])
+def test_members_are_compared_by_means_or_draws_and_draws_are_stored(score):
+    params = replica_params(score=score)
+    made = candidates_of(NOISY, sac_with_value(2.0), params, INF, jnp.zeros((50, 1)))
+    np.testing.assert_allclose(made.mean.next_obs[..., 0], [[1.0] * 50, [3.0] * 50], rtol=1e-6)
+    assert np.std(made.prediction.next_obs - made.mean.next_obs) == pytest.approx(1.0, abs=0.3)
+    assert np.std(made.prediction.reward - made.mean.reward) == pytest.approx(1.0, abs=0.3)
+    assert_same(made.scored, made.mean if score == "mean" else made.prediction)
+    np.testing.assert_allclose(made.values, 2.0 * made.scored.next_obs[..., 0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("value_samples", [1, 3])
+def test_equal_candidates_have_equal_values_under_random_actions(value_samples):
+    """The noise of the actions is common to the members and differs between the rows."""
+    equal = constant_ensemble([[0.0, 1.0]] * 3)
+    made = candidates_of(equal, WIDE, replica_params(), INF, jnp.zeros((20, 1)), value_samples)
+    values = np.asarray(made.values)
+    np.testing.assert_array_equal(values, values[:1].repeat(3, axis=0))
+    assert len(set(values[0].tolist())) == 20
+
+
+@pytest.mark.parametrize(("critics", "slope"), [("online", 2.0), ("target", -5.0)])
+def test_online_or_target_critics_value_candidates(critics, slope):
+    target = affine_critic([[-5.0, 0.0]] * 2, [0.0, 0.0])
+    sac, params = sac_with_value(2.0)._replace(target=target), replica_params(value_critics=critics)
+    made = candidates_of(NOISY, sac, params, INF, jnp.zeros((2, 1)))
+    np.testing.assert_allclose(made.values, slope * np.array([[1.0] * 2, [3.0] * 2]), rtol=1e-5)
+
+
 @pytest.mark.parametrize("threshold", [0.5, 3.5, 100.0])
 def test_values_of_next_states_zero_where_episode_ends(threshold):
     """The value of a state is the state, unless the episode ends there."""
@@ -165,6 +371,37 @@ def test_values_of_next_states_zero_where_episode_ends(threshold):
         is_terminal=lambda obs, action, next_obs: next_obs[..., 0] > threshold,
     )
     states = np.array([[1.0, 2.0], [2.0, 3.0], [4.0, 5.0]])
-    prediction = Prediction(jnp.zeros((3, 2)), jnp.asarray(states, jnp.float32)[..., None])
-    values = next_values(KEY, context, jnp.zeros((2, 1)), jnp.zeros((2, 1)), prediction)
+    next_obs = jnp.asarray(states, jnp.float32)[..., None]
+    values = next_values(KEY, context, jnp.zeros((2, 1)), jnp.zeros((2, 1)), next_obs)
     np.testing.assert_allclose(values, np.where(states > threshold, 0.0, states), rtol=1e-6)
+
+
+# --- options as numbers -----------------------------------------------------------------------
+
+
+def test_options_become_numbers_of_one_type_for_all_replicas():
+    defaults = select_numbers(tiny_config())
+    other = tiny_config(
+        radius=None,
+        radius_unit="spread",
+        exclude="above",
+        exclude_by="return",
+        joint=True,
+        fallback="random",
+        score="draw",
+        value_critics="target",
+        anneal="radius",
+        anneal_steps=70,
+        noise_scale=2.0,
+        bonus_weight=3.0,
+        reach=4.0,
+        one_member_per="trajectory",
+        elites=1,
+    )
+    changed = select_numbers(other)
+    assert all(a != b for a, b in zip(defaults, changed, strict=True))
+    assert (changed.radius, changed.anneal_steps) == (INF, 70.0)
+    stacked = stack_numbers([defaults, changed])
+    assert {array.shape for array in stacked} == {(2,)}
+    assert {str(array.dtype) for array in stacked} == {"bool", "int32", "float32"}
+    assert stacked.joint.tolist() == [False, True]

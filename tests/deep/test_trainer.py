@@ -10,7 +10,7 @@ from probes import Drift
 from quick_trainings import quick_config
 
 from narl.deep.device import Device
-from narl.deep.finite_check import NonFiniteError
+from narl.deep.finite_check import NonFiniteError, refuse_all_nonfinite
 from narl.deep.trainer import Trainer
 from narl.deep.user_parts import UserParts
 from narl.errors import InputError
@@ -46,8 +46,8 @@ def test_every_replica_has_the_parameters_of_its_configuration(without_programs,
     with contextlib.closing(Trainer(configs)) as trainer:
         state = trainer.to_host()
         assert trainer.seeds == [3, 4, 3, 3, 4]
-    np.testing.assert_allclose(state.params.radius[:3], [0.1, 0.1, np.inf])
-    assert state.params.num_elites[3:].tolist() == [1, 2]
+    np.testing.assert_allclose(state.params.numbers.radius[:3], [0.1, 0.1, np.inf])
+    assert state.params.numbers.num_elites[3:].tolist() == [1, 2]
     narl, mbpo = state.params.step_rule[0], state.params.step_rule[3]
     assert state.params.step_rule.tolist() == [narl, narl, narl, mbpo, mbpo]
     assert narl != mbpo
@@ -133,7 +133,7 @@ def imagine(trainer):
         (break_critic, Trainer.check_policies, r"sac\.critic\.0\.b is nan"),
         (break_critic, step_twice, "critic_loss is nan"),
         (break_weights, Trainer._fit_model, r"the model's holdout error is (nan|inf)"),
-        (break_scale, imagine, r"\d+ imagined steps are not finite"),
+        (break_scale, imagine, r"all \d+ imagined steps are not finite"),
     ],
 )
 def test_number_that_is_not_finite_is_named(trainer, change, program, cause):
@@ -143,6 +143,13 @@ def test_number_that_is_not_finite_is_named(trainer, change, program, cause):
     ) as fault:
         program(trainer)
     assert "\n" not in str(fault.value)
+
+
+def test_steps_that_are_not_finite_stop_a_training_only_if_none_is_finite():
+    nonfinite, finite = np.array([3.0, 5.0]), np.array([1.0, 0.0])
+    refuse_all_nonfinite(nonfinite, finite, [0], str)
+    with pytest.raises(NonFiniteError, match=r"^1: all 5 imagined steps are not finite$"):
+        refuse_all_nonfinite(nonfinite, finite, [0, 1], str)
 
 
 @pytest.mark.slow
@@ -181,3 +188,11 @@ def test_environment_that_truncates_its_episodes_is_imagined_as_long(cache):
     assert (row["eval_return"], row["eval_length"]) == ([3.0, 3.0], [3.0, 3.0])
     # The return of a poor model, but over 3 steps and not over 40.
     np.testing.assert_allclose(row["model_return"], 3.0, atol=3.0)
+    np.testing.assert_allclose(row["mean_model_return"], 3.0, atol=3.0)
+    # Two fits in the epoch; the last one's errors are the epoch's.
+    for name in ("fit_holdout_error", "fit_distance", "fit_selected_none"):
+        assert np.shape(row[name]) == (2, 2, config.num_members)
+    last = [errors[-1] for errors in row["fit_holdout_error"]]
+    assert last == row["holdout_error"]
+    np.testing.assert_allclose(np.mean(row["fit_distance"], axis=1), row["distance"], rtol=1e-5)
+    np.testing.assert_allclose(np.sum(row["fit_selected_0.1"], axis=2), 1.0, rtol=1e-5)

@@ -94,8 +94,17 @@ def test_stopped_training_equals_an_uninterrupted_one(whole, tmp_path):
 
 
 @slow
-def test_stopped_training_with_a_model_equals_an_uninterrupted_one(tmp_path):
-    config = quick_config("narl", seeds=(0, 4))
+@pytest.mark.parametrize(
+    ("algo", "options"),
+    [
+        ("narl", {"seeds": (0, 4)}),
+        ("narl", {"optimism_at": "update", "noise": "both", "anneal_steps": 60}),
+        ("maxinfo", {}),
+        ("thompson", {}),
+    ],
+)
+def test_stopped_training_with_a_model_equals_an_uninterrupted_one(tmp_path, algo, options):
+    config = quick_config(algo, **options)
     expected = train(config, tmp_path / "whole")
     run = train_with_stops(config, tmp_path / "parts", 20, 33)
     assert_same_outcome(run, expected)

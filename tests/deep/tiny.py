@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from narl.deep.algorithm_registry import step_rule_of
+from narl.deep.bonus_state import init_bonus_state
 from narl.deep.config import Config
 from narl.deep.ensemble import Ensemble, Scale, Weights
 from narl.deep.ensemble import optimiser as model_optimiser
@@ -14,6 +15,7 @@ from narl.deep.networks import Layer
 from narl.deep.rollout import ModelContext, ReplicaParams
 from narl.deep.sac import Sac
 from narl.deep.sac import optimiser as sac_optimiser
+from narl.deep.selection import select_numbers
 from narl.deep.termination import never
 
 CONFIG = Config(
@@ -98,13 +100,14 @@ def affine_ensemble(matrices, offsets, logvar=-60.0):
             np.concatenate([offsets, raw], axis=1),
         ),
     )
-    bound = jnp.full((members, num_outputs), 100.0)
+    bound = jnp.full(num_outputs, 100.0)
     weights = Weights(network, bound, -bound)
     return Ensemble(
         weights=weights,
         opt=model_optimiser(CONFIG).init(weights),
         scale=Scale(jnp.zeros(num_inputs), jnp.ones(num_inputs)),
         target_scale=Scale(jnp.zeros(num_outputs), jnp.ones(num_outputs)),
+        output_std=jnp.ones(num_outputs),
         ranked=jnp.arange(members),
         holdout_error=jnp.zeros(members),
     )
@@ -116,20 +119,36 @@ def constant_ensemble(outputs, logvar=-60.0):
     return affine_ensemble(np.zeros((outputs.shape[0], 2, 2)), outputs, logvar)
 
 
-def replica_params(step_rule=0, radius=np.inf, num_elites=1):
+def numbers_of(radius=np.inf, num_elites=1, **options):
+    """Return the numbers of a selection, as arrays; the options are those of a configuration."""
+    numbers = select_numbers(tiny_config(**options))
+    numbers = numbers._replace(radius=float(radius), num_elites=num_elites)
+    return jax.tree.map(jnp.asarray, numbers)
+
+
+def replica_params(step_rule=0, radius=np.inf, num_elites=1, **options):
     """Return the parameters in which replicas may differ."""
-    return ReplicaParams(jnp.int32(step_rule), jnp.float32(radius), jnp.int32(num_elites))
+    return ReplicaParams(jnp.int32(step_rule), numbers_of(radius, num_elites, **options))
 
 
 def make_context(
-    ensemble, sac=None, params=None, step_rules="narl", is_terminal=never, config=CONFIG
+    ensemble,
+    sac=None,
+    params=None,
+    step_rules="narl",
+    is_terminal=never,
+    config=CONFIG,
+    strength=1.0,
 ):
     """Return what imagined steps need; by default NARL's, and the value of a state s is s."""
     if isinstance(step_rules, str):
-        step_rules = (step_rule_of(step_rules),)
+        step_rules = (step_rule_of(tiny_config(algo=step_rules)),)
     params = replica_params() if params is None else params
     sac = sac_with_value(1.0) if sac is None else sac
-    return ModelContext(sac, ensemble, params, is_terminal, config, step_rules)
+    state = init_bonus_state(sac.actor)
+    return ModelContext(
+        sac, ensemble, params, is_terminal, config, step_rules, state, jnp.float32(strength)
+    )
 
 
 def assert_same(a, b):

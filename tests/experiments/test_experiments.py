@@ -21,8 +21,9 @@ from narl.experiments import (
     reproduce,
     table1,
 )
-from narl.experiments.analysis import all_hold, decomposition_table, is_below
+from narl.experiments.analysis import capped, decomposition_table, median_mean_worst
 from narl.experiments.experiment import batches, is_training
+from narl.experiments.judgement import judge_lower
 from narl.report.document import load_outcome, save_outcome
 from narl.stats import Growth
 from narl.tabular.config import make_config
@@ -81,23 +82,11 @@ def test_trainings_of_one_shape_form_a_batch_and_tabular_runs_stand_alone():
     assert batches(cells) == [("tabular",), together, ("three",), ("same",)]
 
 
-@pytest.mark.parametrize(
-    ("x", "y", "verdict"),
-    [
-        ([1, 2, 3], [10, 11, 12], "holds"),
-        ([10, 11, 12], [1, 2, 3], "fails"),
-        ([1, 2, 30], [2, 3, 4], "undecided"),
-        ([1, 2, 3], [math.inf] * 3, "holds"),
-    ],
-)
-def test_is_below_needs_quartile_ranges_apart(x, y, verdict):
-    assert is_below(x, y) == verdict
-
-
-def test_all_hold_is_a_conjunction():
-    assert all_hold(["holds", "holds"]) == "holds"
-    assert all_hold(["holds", "undecided"]) == "undecided"
-    assert all_hold(["holds", "undecided", "fails"]) == "fails"
+def test_seeds_that_never_solve_count_as_the_budget():
+    times = np.array([3.0, 9.0, math.inf])
+    assert capped(times, 10).tolist() == [3.0, 9.0, 10.0]
+    assert median_mean_worst(times) == "9 / never / never"
+    assert median_mean_worst(np.array([1.0, 2.0, 4.5])) == "2 / 2.5 / 4.5"
 
 
 def test_decomposition_table_by_hand():
@@ -106,8 +95,45 @@ def test_decomposition_table_by_hand():
     (row,) = table.rows
     assert len(row) == len(table.columns)
     values = dict(zip(table.columns, row, strict=True))
-    assert (values["regret"], values["optimism"], values["estimation error"]) == (1.0, -1.0, 2.0)
+    medians = [values[f"median {name}"] for name in ("regret", "optimism", "estimation error")]
+    assert medians == [1.0, -1.0, 2.0]
     assert values["share of episodes with Ṽ ≥ V*"] == 1.0
+
+
+def test_decomposition_table_has_means_and_the_seed_with_the_largest_regret():
+    # Regrets 1, 2 and 9; Ṽ − V* = 5, 1 and 0, so optimism −5, −1 and 0.
+    result = tabular_result([[1.0], [2.0], [9.0]], [[7.0], [3.0], [2.0]])
+    (row,) = decomposition_table("t", "t", {"a": result}).rows
+    regret, optimism, error = row[1:4], row[4:7], row[7:10]
+    assert (regret, optimism, error) == ([2.0, 4.0, 9.0], [-1.0, -2.0, 0.0], [6.0, 6.0, 9.0])
+
+
+def test_table1_shows_median_mean_and_worst_seed():
+    curves = np.linspace(0.1, 1.0, 60) * np.array([[1.0], [2.0], [9.0]])
+    results = {label: tabular_result(curves, np.ones((3, 60))) for label in table1.ROWS}
+    table = table1.analyse("smoke", results).tables[0]
+    values = dict(zip(table.columns, table.rows[0], strict=True))
+    total = np.linspace(0.1, 1.0, 60).sum()
+    figures = [values[name] for name in ("median regret", "mean regret", "worst seed")]
+    assert figures == pytest.approx([2 * total, 4 * total, 9 * total])
+
+
+def fig1c_results(gaussian, bootstrap):
+    """Return results at smoke scale with these episodes to solve, for both sizes."""
+    solved = {fig1c.GAUSSIAN: gaussian, fig1c.BOOTSTRAP: bootstrap}
+    return {
+        label: tabular_result([[1.0]] * 2, [[1.0]] * 2, solved.get(label.split(" · ")[0], [5, 6]))
+        for label in fig1c.cells("smoke")
+    }
+
+
+def test_fig1c_counts_a_seed_that_never_solves_as_the_budget():
+    findings = fig1c.analyse("smoke", fig1c_results([10, 11], [30, None]))
+    rows = {(row[0], row[1]): row[2:] for row in findings.tables[0].rows}
+    assert rows[fig1c.BOOTSTRAP, 4] == ["1/2", None, 45.0, None]
+    assert rows[fig1c.GAUSSIAN, 4] == ["2/2", 10.5, 10.5, 11.0]
+    best = fig1c.analyse("smoke", fig1c_results([10, 11], [30, 31])).claims[1]
+    assert (best.id, best.verdict) == ("fig1c-gaussian-best", "holds")
 
 
 def test_convergence_counts_from_the_last_episode_that_was_off():
@@ -115,12 +141,21 @@ def test_convergence_counts_from_the_last_episode_that_was_off():
     assert fig1b.converged(result).tolist() == [1, 4, 5]
 
 
-def test_takes_twice_as_long_is_undecided_if_the_run_was_too_short():
-    never, soon = np.full(3, 101.0), np.full(3, 10.0)
-    assert fig1b.takes_twice_as_long(never, soon, 100) == "holds"
-    assert fig1b.takes_twice_as_long(soon, soon, 100) == "fails"
-    assert fig1b.takes_twice_as_long(never, never, 100) == "undecided"
-    assert fig1b.takes_twice_as_long(soon, never, 100) == "fails"
+NEVER, SOON = np.full(3, 101.0), np.full(3, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("slow", "quick", "verdict"),
+    [
+        (NEVER, SOON, "holds"),
+        (SOON, SOON, "fails"),
+        (NEVER, NEVER, "undecided"),
+        (SOON, NEVER, "fails"),
+    ],
+)
+def test_takes_twice_as_long_is_undecided_if_the_run_was_too_short(slow, quick, verdict):
+    part = fig1b.takes_twice_as_long("slow", slow, "quick", quick, 100)
+    assert judge_lower([part], "episode").verdict == verdict
 
 
 def test_growth_confirms_a_bound_but_never_refutes_it():
@@ -140,17 +175,24 @@ def test_printed_bounds_by_hand():
     ("best", "verdicts"), [(0.005, ["holds", "fails"]), (1.0, ["fails", "holds"])]
 )
 def test_default_constant_is_claimed_only_if_it_is_the_largest_that_fits(best, verdicts):
-    one = [[1.0]]
+    two = [[1.0], [1.0]]
     results = {
-        "OPSRL · RiverSwim": tabular_result([[100.0]], one),
-        "UCRL2 · RiverSwim": tabular_result([[1000.0]], one),
-        "bootstrap · Deep Sea 28": tabular_result(one, one, solved=[400]),
+        "OPSRL · RiverSwim": tabular_result([[100.0], [101.0]], two),
+        "UCRL2 · RiverSwim": tabular_result([[1000.0], [1010.0]], two),
+        "bootstrap · Deep Sea 28": tabular_result(two, two, solved=[400, 401]),
     }
     for c in ablation.CONSTANTS:  # those above ``best`` do not solve Deep Sea
-        solved = [200 if c <= best else None]
-        results[f"c={c:g} · RiverSwim"] = tabular_result([[10.0]], one)
-        results[f"c={c:g} · Deep Sea 28"] = tabular_result(one, one, solved=solved)
-    assert [claim.verdict for claim in ablation._claims(results)] == verdicts
+        solved = [200 if c <= best else None, 201]
+        results[f"c={c:g} · RiverSwim"] = tabular_result([[10.0], [11.0]], two)
+        results[f"c={c:g} · Deep Sea 28"] = tabular_result(two, two, solved=solved)
+    claims = ablation._claims(ablation._judgements(results, 1000), results)
+    assert [claim.verdict for claim in claims] == verdicts
+
+
+def test_default_constant_is_undecided_while_a_larger_one_may_fit():
+    assert ablation.largest_that_fits({0.1: "undecided", 0.01: "holds"}, 0.01) == "undecided"
+    assert ablation.largest_that_fits({0.1: "fails", 0.01: "undecided"}, 0.01) == "undecided"
+    assert ablation.largest_that_fits({0.1: "holds", 0.01: "undecided"}, 0.01) == "fails"
 
 
 def test_reproduce_finds_runs_again_and_its_outcome_can_be_stored(tmp_path):

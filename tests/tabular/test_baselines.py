@@ -79,6 +79,8 @@ def ucbvi_bonus(data, bonus, constants, horizon, num_episodes, episode, scale, d
 
     def at(h, s, a, variance):
         n = max(visits[s, a], 1)
+        if bonus == "simplified":
+            return scale / math.sqrt(n) + (horizon - h) / n
         if constants == "practical":
             log_term = math.log(2 + episode)
             if bonus == "hoeffding":
@@ -99,6 +101,7 @@ def ucbvi_bonus(data, bonus, constants, horizon, num_episodes, episode, scale, d
     [
         ("hoeffding", "practical", 1.0, (5, 4, 8)),
         ("bernstein", "practical", 0.1, (12, 2, 4)),
+        ("simplified", "practical", 0.5, (5, 4, 8)),
         slow("hoeffding", "theory", 0.003, (5, 4, 8)),
         slow("bernstein", "theory", 0.003, (5, 4, 8)),
     ],

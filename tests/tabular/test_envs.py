@@ -19,6 +19,7 @@ from narl.tabular.envs import (
     make,
     random_mdp,
     riverswim,
+    six_arms,
     stochastic_chain,
 )
 from narl.tabular.io import save_npz
@@ -72,6 +73,38 @@ def test_stochastic_chain_tables():
 def test_stochastic_chain_optimum(size):
     assert solve(stochastic_chain(size)).value == pytest.approx((1 - 1 / size) ** (size - 1))
     assert stochastic_chain(size, horizon=7).horizon == 7
+
+
+def test_noisy_riverswim_is_riverswim_with_noise_on_every_reward():
+    mdp, plain = make("noisy-riverswim"), riverswim()
+    assert mdp.name == "noisy_riverswim"
+    np.testing.assert_array_equal(mdp.p, plain.p)
+    np.testing.assert_array_equal(mdp.r, plain.r)
+    assert (mdp.r_std == 0.5).all()
+    with pytest.raises(InputError, match=r"^reward_std: -1 is wrong; it must be finite and >= 0"):
+        riverswim(reward_std=-1)
+
+
+def test_six_arms_by_hand():
+    mdp = six_arms()
+    assert (mdp.p.shape, mdp.horizon, mdp.name) == ((7, 6, 7), 20, "six_arms")
+    np.testing.assert_allclose(mdp.p[0, 3, [0, 4]], [0.95, 0.05])
+    assert mdp.p[4, 3, 4] == 1  # the arm's own action stays
+    assert (mdp.p[4, [0, 1, 2, 4, 5], 0] == 1).all()  # the others lead back
+    assert mdp.r[6, 5] == 1
+    assert mdp.r[4, 3] == pytest.approx(800 / 6000)
+    assert np.count_nonzero(mdp.r) == 6
+    # Trying arm a + 1 until it is entered, then staying: entering at step k leaves H − 1 − k.
+    chances = (1, 0.15, 0.1, 0.05, 0.03, 0.01)
+    values = []
+    for a, chance in enumerate(chances):
+        policy = np.full((20, 7), a)
+        expected = sum(chance * (1 - chance) ** k * (19 - k) for k in range(19)) * mdp.r[a + 1, a]
+        assert policy_value(mdp, policy) == pytest.approx(expected)
+        values.append(expected)
+    assert np.argmax(values) == 5
+    assert solve(mdp).q_star[0, 0].argmax() == 5
+    assert make("six-arms", size=2).p.shape == (3, 2, 3)
 
 
 @pytest.mark.parametrize("size", [2, 10, 28])
@@ -192,6 +225,7 @@ def test_random_mdp_depends_on_concentration_and_seed():
         ("riverswim", (6, 2, 6), 20),
         ("stochastic-chain", (10, 2, 10), 10),
         ("deep-sea", (100, 2, 100), 10),
+        ("noisy-riverswim", (6, 2, 6), 20),
         ("deep-sea-stochastic", (100, 2, 100), 10),
         ("random-mdp", (10, 3, 10), 10),
     ],

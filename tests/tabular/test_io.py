@@ -20,7 +20,7 @@ from narl.tabular.io import (
     save_npz,
     to_gymnasium,
 )
-from narl.tabular.mdp import TabularMDP, make_mdp, policy_value, solve
+from narl.tabular.mdp import LARGE_TABLE, TabularMDP, make_mdp, policy_value, solve
 
 ARRAYS = ("p", "r", "r_std", "p0", "bad")
 
@@ -310,6 +310,15 @@ def test_load_npz_needs_four_entries(tmp_path):
         ({"solved_rule": np.array([1.1, 1])}, r"solved_rule: \[1.1, 1.0\] is wrong"),
         ({"solved_rule": np.array([0.9, 0])}, r"solved_rule: \[0.9, 0.0\] is wrong"),
         ({"solved_rule": np.array([0.9, 1.5])}, r"solved_rule: \[0.9, 1.5\] is wrong"),
+        ({"solved_rule": np.array([0.9, 1e300])}, r"solved_rule: \[0.9, 1e\+300\] is wrong"),
+        ({"bad": np.array([[-7.3], [0]])}, r"bad\[0, 0\] = -7.3; it must be 0 or 1$"),
+        ({"bad": np.array([[0.5], [0]])}, r"bad\[0, 0\] = 0.5; it must be 0 or 1$"),
+        ({"successors": np.zeros((2, 1))}, r"successors: holds float64 values; it must hold whole"),
+        ({"successors": np.zeros((2, 1), int)}, r"successors: shape \(2, 1\) beside \(2, 1, 2\)"),
+        (
+            {"successors": np.array([[[0, 1]], [[0, 2]]])},
+            r"successors\[1, 0, 1\] = 2; it must be a state in 0..1$",
+        ),
         ({"solved_rule": np.array([np.nan, 1])}, r"solved_rule\[0\] = nan; it must be finite$"),
         ({"solved_rule": np.array(["0.9", "1"])}, r"solved_rule: holds <U3 values; it must hold"),
     ],
@@ -390,6 +399,18 @@ def test_saved_npz_is_read_by_numpy(tmp_path):
         assert (entries["horizon"], entries["name"]) == (3, "deep_sea-3")
     with np.load(save_npz(tmp_path / "b.npz", riverswim())) as entries:
         assert "bad" not in entries  # RiverSwim has none
+
+
+def test_large_mdp_is_written_in_slots_and_read_again(tmp_path):
+    mdp = deep_sea(54, stochastic=True)
+    assert mdp.num_states**2 * mdp.num_actions > LARGE_TABLE
+    path = save_npz(tmp_path / "sea.npz", mdp)
+    with np.load(path) as entries:
+        assert entries["p"].shape == entries["successors"].shape == (2916, 2, 2)
+    again = load_npz(path)
+    np.testing.assert_array_equal(again.prob, mdp.prob)
+    np.testing.assert_array_equal(again.successors, mdp.successors)
+    assert path.stat().st_size < 200_000
 
 
 def test_failed_save_keeps_the_old_file(tmp_path, monkeypatch):

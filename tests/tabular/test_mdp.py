@@ -11,14 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narl.errors import InputError
+from narl.tabular.envs import deep_sea
 from narl.tabular.mdp import (
     TabularMDP,
     evaluate,
     make_mdp,
     policy_value,
+    scale_rewards,
     solve,
     with_horizon,
 )
+from narl.tabular.runner import run
 
 SIZES = {"num_states": st.integers(1, 6), "num_actions": st.integers(1, 4)}
 
@@ -108,6 +111,73 @@ def test_with_horizon_changes_only_the_horizon():
     assert longer.p is mdp.p
     with pytest.raises(InputError, match=r"^horizon: 0 is wrong"):
         with_horizon(mdp, 0)
+
+
+def test_scale_rewards_keeps_the_best_policies():
+    mdp = noisy_mdp(3, num_states=4, num_actions=3, horizon=5)
+    scaled = scale_rewards(mdp)
+    low, span = mdp.r.min(), mdp.r.max() - mdp.r.min()
+    assert (scaled.r.min(), scaled.r.max()) == (0, 1)
+    np.testing.assert_allclose(scaled.r_std * span, mdp.r_std)
+    before, after = solve(mdp), solve(scaled)
+    assert after.value * span + 5 * low == pytest.approx(before.value)
+    np.testing.assert_allclose(after.gap * span, before.gap, atol=1e-12)
+    flat = make_mdp(mdp.p, np.full((4, 3), -2.0), mdp.p0, 5, name="flat")
+    assert not scale_rewards(flat).r.any()
+    assert scale_rewards(flat).name == "flat-scaled"
+
+
+# --- slots ---------------------------------------------------------------------------------
+
+
+def test_slots_and_the_dense_table_make_the_same_mdp():
+    rng = np.random.default_rng(0)
+    p = np.zeros((12, 2, 12))
+    successors = rng.integers(12, size=(12, 2, 3))  # some states twice
+    chances = rng.dirichlet(np.ones(3), (12, 2))
+    chances[0, 0] = 0.25, 0, 0.75
+    for s, a, b in np.ndindex(successors.shape):
+        p[s, a, successors[s, a, b]] += chances[s, a, b]
+    r, p0 = rng.random((12, 2)), np.eye(12)[3]
+    slots = make_mdp(chances, r, p0, 6, successors=successors)
+    table = make_mdp(p, r, p0, 6)
+    assert slots.prob.shape == table.prob.shape == (12, 2, 3)
+    np.testing.assert_array_equal(slots.successors, table.successors)
+    np.testing.assert_allclose(slots.p, p, rtol=0, atol=1e-15)
+    for mdp in (slots, table):
+        np.testing.assert_allclose(mdp.next_state(0, 0), p[0, 0], rtol=0, atol=1e-15)
+        assert mdp.portable_dynamics()["p"] is mdp.p  # small tables are dense outside
+    # Backward induction over the dense table, by hand.
+    v = np.zeros(12)
+    for _ in range(6):
+        v = (r + p @ v).max(axis=1)
+    assert solve(slots).value == pytest.approx(v[3], abs=1e-12)
+    policy = np.random.default_rng(1).integers(2, size=(6, 12))
+    assert policy_value(slots, policy) == pytest.approx(policy_value(table, policy), abs=1e-12)
+
+
+def test_few_states_are_stored_dense():
+    mdp = make_mdp([[[1.0]], [[1.0]]], np.zeros((2, 1)), [1, 0], 2, successors=[[[1]], [[0]]])
+    assert mdp.successors is None
+    np.testing.assert_array_equal(mdp.p, [[[0, 1]], [[1, 0]]])
+
+
+def test_large_deep_sea_needs_little_memory():
+    mdp = deep_sea(200)
+    assert mdp.prob.shape == (40_000, 2, 1)
+    assert sum(leaf.nbytes for leaf in jax.tree.leaves(mdp)) < 10e6
+    assert mdp.next_state(0, 0).sum() == 1
+    with pytest.raises(InputError, match=r"^p: the dense table of deep_sea-200 has 3.2e\+09 ent"):
+        _ = mdp.p
+
+
+@pytest.mark.slow
+def test_large_deep_sea_is_solved_and_run_exactly():
+    mdp = deep_sea(100)
+    assert solve(mdp).value == pytest.approx(0.99)
+    trace = run("greedy", mdp, 2, (0,))
+    assert trace.regret.shape == (1, 2)
+    assert (trace.regret <= 0.99 + 1e-5).all()
 
 
 P = np.full((2, 1, 2), 0.5)

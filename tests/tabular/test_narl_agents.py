@@ -12,12 +12,12 @@ from agent_data import assert_plan, f32, fix_samples, make_data, quick, slow
 from scipy.stats import binom, chisquare, kstest, norm
 
 from narl.tabular import narl_ucrl
+from narl.tabular.checked_options import agent_options
 from narl.tabular.counts import Stats, estimate_model
 from narl.tabular.envs import riverswim
 from narl.tabular.mdp import Episode
 from narl.tabular.narl_ucbvi import FakeState, add_fakes, count_heads
 from narl.tabular.narl_ucrl import MemberState
-from narl.tabular.options import agent_options
 from narl.tabular.planning import steps_to_go
 from narl.tabular.problem import Problem, make_problem
 from narl.tabular.registry import make_agent
@@ -39,7 +39,7 @@ def small_data(r_mean=0.4, horizon=2, num_episodes=50):
 
 
 def agent_of(name, problem, **options):
-    return make_agent(name, agent_options(name, **options), problem)
+    return make_agent(agent_options(name, **options), problem)
 
 
 def plans(agent, problem, state, num_keys=NUM_KEYS):
@@ -83,7 +83,8 @@ def test_reward_and_dynamics_noise_have_their_scale_and_number(noise):
     data = small_data()
     problem, stats = data.layouts[0]
     numbers = {"members_r": 3, "members_p": 7, "noised": "both"}
-    agent = agent_of("narl-ucrl", problem, noise=noise, c=0.5, **numbers, **RAW)
+    scale = {"c": 0.5} if noise == "gaussian" else {}
+    agent = agent_of("narl-ucrl", problem, noise=noise, **scale, **numbers, **RAW)
     q = plans(agent, problem, stats)
     if noise == "theorem":
         sigma_r, sigma_p = theorem_sigmas(0.1, 50, 2)
@@ -149,7 +150,8 @@ def test_number_of_members_is_that_of_theorem_1():
     assert narl_ucrl.resolve(chosen, problem).members_r == 2
     corrected = agent_options("narl-ucrl", noise="theorem", corrected=True)
     assert narl_ucrl.resolve(corrected, problem).members_r > options.members_r
-    plain = narl_ucrl.resolve(agent_options("narl-ucrl", members=6, members_p=4), problem)
+    both = agent_options("narl-ucrl", noised="both", members=6, members_p=4)
+    plain = narl_ucrl.resolve(both, problem)
     assert (plain.members_r, plain.members_p) == (6, 4)
 
 
@@ -218,6 +220,57 @@ def test_bootstrap_member_without_data_follows_other_rules(rule, reward):
     np.testing.assert_allclose(q[:, 0], 2 * reward, atol=1e-6)  # P̂ is uniform
 
 
+@pytest.mark.parametrize("layout", [0, 1], ids=["dense", "slots"])
+def test_member_with_prior_adds_one_random_transition(layout):
+    data = small_data()
+    problem, stats = data.layouts[layout]
+    agent = agent_of("narl-ucrl", problem, noise="bootstrap-prior", members=1, **RAW)
+    q = plans(agent, problem, bootstrap_state(stats, 1))
+    total = VISITS + 1
+    # r̃ = (Σr + N(0,1))/(N + 1), in pairs without data as well.
+    reward = q[:, 1] * total - data.r_hat * VISITS
+    # E_P̃[Ṽ] = (N·Ṽ(next) + Ṽ(random state))/(N + 1): what the last summand was.
+    v = q[:, 1].max(-1)
+    future = (q[:, 0] - q[:, 1]) * total - np.einsum("sat,nt->nsa", data.p_hat, v) * VISITS
+    for s, a in np.argwhere(VISITS > 0):
+        assert_largest_of_normals(reward[:, s, a], 1, 1)
+        distance = np.abs(future[:, s, a, None] - v)
+        assert np.median(distance.min(-1)) < 1e-4
+        drawn = np.bincount(distance.argmin(-1), minlength=3)
+        assert chisquare(drawn).pvalue > MIN_PVALUE
+    assert_largest_of_normals(reward[:, 0, 0], 1, 1)
+
+
+@pytest.mark.parametrize("noised", ["reward", slow("dynamics")])
+def test_prior_is_on_the_noised_parts_only(noised):
+    data = small_data()
+    problem, stats = data.layouts[0]
+    options = {"noise": "bootstrap-prior", "noised": noised, "members": 2}
+    agent = agent_of("narl-ucrl", problem, **options, **RAW)
+    q = plans(agent, problem, bootstrap_state(stats, 2), num_keys=20)
+    term_a, term_b, _ = terms_of(q, data)
+    assert (term_a.std(0) > 0.001).all() == (noised == "reward")
+    if noised == "reward":
+        np.testing.assert_allclose(term_b, 0, atol=1e-5)
+    else:
+        np.testing.assert_allclose(term_a, 0, atol=1e-5)
+
+
+def test_members_with_prior_weight_the_data_by_exp_1():
+    problem = make_problem(riverswim(horizon=2), 100)
+    agent = agent_of("narl-ucrl", problem, noise="bootstrap-prior", members=2000)
+    episode = Episode(jnp.array([0, 1, 2]), jnp.array([1, 1]), f32([0, 3]))
+    state = agent.init(jax.random.key(0), problem)
+    state = quick(agent.observe)(jax.random.key(1), problem, state, episode)
+    weights = np.asarray(state.members.visits)
+    assert kstest(weights[:, 0, 1], "expon").pvalue > MIN_PVALUE
+    assert kstest(weights[:, 1, 1], "expon").pvalue > MIN_PVALUE
+    assert abs(np.corrcoef(weights[:, 0, 1], weights[:, 1, 1])[0, 1]) < 0.1
+    np.testing.assert_allclose(state.members.reward_sum[:, 1, 1], 3 * weights[:, 1, 1], rtol=1e-6)
+    np.testing.assert_array_equal(state.members.transitions[:, 0, 1, 1], weights[:, 0, 1])
+    assert state.stats.visits[0, 1] == 1
+
+
 def test_bootstrap_members_see_half_of_the_data():
     mdp = riverswim(horizon=8)
     problem = make_problem(mdp, 100)
@@ -268,7 +321,8 @@ def ucbvi_state(agent, problem, stats):
 def test_ucbvi_noise_is_on_the_scale_of_the_values(noise, members):
     data = small_data(r_mean=-1000.0, horizon=3)
     problem, stats = data.layouts[0]
-    agent = agent_of("narl-ucbvi", problem, noise=noise, c=0.5, members=members)
+    scale = {"c": 0.5} if noise == "gaussian" else {}
+    agent = agent_of("narl-ucbvi", problem, noise=noise, members=members, **scale)
     q = plans(agent, problem, ucbvi_state(agent, problem, stats))
     delta = 0.1 / (4 * 50 * 3)
     number = members or math.ceil(math.log(2 * 3 * 2 * 3 / delta) / 3)

@@ -313,6 +313,8 @@ def test_until_solved_stops_once_every_seed_has_solved(
         ("until_solved", ("psrl", riverswim(), 1), {"until_solved": True}, "deep_sea"),
         ("c", ("narl-ucrl", riverswim(), 1), {"c": -1}, "0"),
         ("options", (RANDOM_AGENT, riverswim(), 1), {"c": 1}, "own"),
+        ("env", ("psrl", deep_sea(200), 1), {}, "3.2e+09 numbers per seed"),
+        ("env", ("ucrl2-tabularl", deep_sea(200), 1), {}, "3.2e+09 numbers per seed"),
     ],
 )
 def test_run_refuses_wrong_input(field, args, options, valid):

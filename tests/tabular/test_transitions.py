@@ -11,10 +11,13 @@ from narl.tabular.transitions import (
     Dynamics,
     as_dynamics,
     dense,
+    dense_rows,
     expect,
+    expect_rows,
     reachable_states,
     slot_values,
     take_slots,
+    tidy_slots,
 )
 
 
@@ -51,6 +54,23 @@ def test_slots_are_used_only_where_they_save_work():
     np.testing.assert_array_equal(reachable_states(identity), np.arange(4)[:, None, None])
     assert reachable_states(deep_sea(6).p).shape == (36, 2, 1)
     assert reachable_states(deep_sea(6, stochastic=True).p).shape == (36, 2, 2)
+
+
+def test_tidy_slots_merges_sorts_and_drops():
+    # The pair of state 0 names state 2 twice and state 1 with probability 0; that of state 1
+    # names states in descending order; that of state 2 a single one, in three slots.
+    successors = np.array([[[2, 1, 2]], [[2, 1, 0]], [[1, 1, 1]]])
+    prob = np.array([[[0.25, 0, 0.75]], [[0.2, 0.3, 0.5]], [[0.5, 0.25, 0.25]]])
+    given = prob.copy(), successors.copy()
+    tidy_prob, tidy = tidy_slots(prob, successors)
+    np.testing.assert_array_equal(tidy, [[[2, 3, 3]], [[0, 1, 2]], [[1, 3, 3]]])
+    np.testing.assert_array_equal(tidy_prob, [[[1, 0, 0]], [[0.5, 0.3, 0.2]], [[1, 0, 0]]])
+    np.testing.assert_array_equal((prob, successors), given)  # inputs are not changed
+    table = [[[0, 0, 1]], [[0.5, 0.3, 0.2]], [[0, 1, 0]]]
+    np.testing.assert_array_equal(dense_rows(tidy_prob, tidy, 3), table)
+    v = np.array([1.0, 10.0, 100.0])
+    np.testing.assert_allclose(expect_rows(tidy_prob, tidy, v), np.array(table) @ v)
+    np.testing.assert_allclose(expect_rows(np.array(table), None, v), np.array(table) @ v)
 
 
 @pytest.mark.parametrize("num_slots", [1, 3, 12])

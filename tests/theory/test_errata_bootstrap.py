@@ -1,5 +1,6 @@
 """§3.3.1 and Theorem 3: the bootstrap with fake rewards."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from narl import theory
+from narl.tabular import random_mdp, solve
 from theory.frequency import agrees, exceeds, is_at_most
 
 # RiverSwim at paper scale
@@ -32,6 +34,16 @@ def test_fakes_shrink_the_mean_for_good():
         assert abs(means.mean() - shrunk) <= 5 * means.std() / math.sqrt(means.size)
     assert shrunk == pytest.approx(R / (1 + 2 * num_pairs), rel=1e-4)
     assert shrunk < 0.0026 * R  # 1/399 of the reward is left
+
+
+def test_common_factor_leaves_the_greedy_policy_unchanged():
+    mdp = random_mdp(6, 3, horizon=5, seed=1)
+    share = float(theory.fake_reward_shrinkage(199))
+    assert share == pytest.approx(1 / 399)
+    shrunk = dataclasses.replace(mdp, r=share * mdp.r)
+    before, after = solve(mdp), solve(shrunk)
+    np.testing.assert_array_equal(before.q_star.argmax(-1), after.q_star.argmax(-1))
+    np.testing.assert_allclose(after.q_star, share * before.q_star)
 
 
 @pytest.mark.parametrize("members", [7, 54, 188])

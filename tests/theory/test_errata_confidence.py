@@ -53,6 +53,11 @@ def test_beta_r_lacks_sqrt_2_even_for_one_fixed_count():
     large = np.array([10, 1000, 100_000])
     gain = np.asarray(theory.beta_r(large, 0.001, corrected=True) / theory.beta_r(large, 0.001))
     np.testing.assert_allclose(gain, np.sqrt(2 * (1 + 1 / large)), rtol=1e-6)
+    # The mixture bound has no 2 in its logarithm: √2·β_r covers it from n = 27 on in the example.
+    n, delta = np.arange(1.0, 2000), 1.25e-6 / 24
+    mixture = np.sqrt(2 * (1 + 1 / n) * np.log(np.sqrt(n + 1) / delta) / n)
+    covered = math.sqrt(2) * np.asarray(theory.beta_r(n, delta)) >= mixture
+    np.testing.assert_array_equal(covered, n >= 27)
 
 
 def test_lemma_1_says_for_all_where_it_needs_for_some():

@@ -73,11 +73,15 @@ def print_run_list(summaries: Sequence[dict[str, Any]]) -> None:
 
 
 def _tabular_figures(summary: dict[str, Any]) -> dict[str, str]:
-    regret = (summary["regret"] or {}).get("median")
+    regret = summary["regret"] or {}
+    figures = {"regret": "median", "mean": "mean", "worst": "worst"}  # older runs have no mean
     return {
         "episodes": str(summary["episodes"]),
         "seeds": str(len(summary["seeds"] or ())),
-        "regret": "-" if regret is None else f"{regret:.2f}",
+        **{
+            column: "-" if regret.get(name) is None else f"{regret[name]:.2f}"
+            for column, name in figures.items()
+        },
     }
 
 

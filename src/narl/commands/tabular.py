@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from narl.commands.arguments import RunsFolder, Switch, runs_folder
 from narl.commands.config_arguments import ConfigCommand
 from narl.options import option_fields
+from narl.tabular.checked_options import all_option_fields
 from narl.tabular.config import Config, make_config
-from narl.tabular.options import all_option_fields
 
 if TYPE_CHECKING:
     from narl.storage.runs import Run
@@ -93,7 +93,8 @@ def reward_range_remark(mdp: TabularMDP) -> str | None:
         return None
     return (
         f"note: mean rewards of {mdp.name} lie in [{lowest:g}, {highest:g}]; bonuses, noise and "
-        "priors are made for [0, 1], so agents may not be optimistic here: scale the rewards"
+        "priors are made for [0, 1], so agents may not be optimistic here; --scale-rewards scales "
+        "them"
     )
 
 
@@ -116,15 +117,15 @@ def show(config: Config, run: Run, found: bool) -> None:
     """Print the result for people."""
     from narl.console import make_table, stdout
 
-    metrics, quartiles = run.metrics, ("median", "q25", "q75")
-    table = make_table("sum over episodes", *quartiles, numbers=quartiles)
+    metrics, names = run.metrics, ("median", "mean", "worst")
+    table = make_table("sum over episodes", *names, numbers=names)
     rows = {
         "regret": "regret",
         "= optimism": "optimism",
         "+ estimation error": "estimation_error",
     }
     for label, name in rows.items():
-        numbers = (_number(metrics[name][quartile]) for quartile in quartiles)
+        numbers = (_number(metrics[name].get(figure)) for figure in names)
         table.add_row(label, *numbers, style="bold" if label == name else "")
     console = stdout()
     console.print(
@@ -133,7 +134,8 @@ def show(config: Config, run: Run, found: bool) -> None:
         f"V* = {metrics['v_star']:.4f}"
     )
     console.print(table)
-    console.print("(the terms add up in every seed; their medians need not)", style="dim")
+    remark = "(worst: the seed with the largest regret; medians need not add up)"
+    console.print(remark, style="dim")
     if metrics.get("solved_episode"):
         console.print(_solved(metrics["solved_episode"]))
     seconds = metrics["seconds"]
@@ -159,5 +161,8 @@ def _solved(episodes: list[int | None]) -> str:
     times = [math.inf if episode is None else float(episode) for episode in episodes]
     solved = sum(episode is not None for episode in episodes)
     line = f"solved with {solved} of {_counted(len(episodes), 'seed')}"
-    median = float(median_iqr(times)[0])
-    return f"{line}, at episode {median:.0f} (median)" if math.isfinite(median) else line
+    median, last = float(median_iqr(times)[0]), max(times)
+    if not math.isfinite(median):
+        return line
+    worst = f"; the last at {last:.0f}, mean {sum(times) / len(times):.0f}"
+    return f"{line}, at episode {median:.0f} (median{worst if math.isfinite(last) else ''})"

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 from narl.lazy_names import lazy_getattr
 
 if TYPE_CHECKING:
-    from narl.deep.agent import MBPO, NARL, SAC, Agent, load
+    from narl.deep.agent import (
+        HUCRL,
+        MBPO,
+        NARL,
+        SAC,
+        SOMBRL,
+        Agent,
+        MaxInfo,
+        Thompson,
+        load,
+    )
     from narl.deep.algorithm_registry import ALGORITHMS, register_algorithm
     from narl.deep.bonus import BonusFn
     from narl.deep.checked_config import make_config
@@ -33,15 +43,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALGORITHMS",
+    "HUCRL",
     "MBPO",
     "NARL",
     "SAC",
+    "SOMBRL",
     "Agent",
     "BonusFn",
     "Candidates",
     "Config",
     "EnvironmentFault",
     "Evaluation",
+    "MaxInfo",
     "NonFiniteError",
     "Policy",
     "Prediction",
@@ -50,6 +63,7 @@ __all__ = [
     "SelectParams",
     "Selected",
     "Stopped",
+    "Thompson",
     "UserParts",
     "find_preset",
     "load",
@@ -62,7 +76,10 @@ __all__ = [
 ]
 
 _NAMES = {
-    "agent": ("MBPO", "NARL", "SAC", "Agent", "load"),
+    "agent": (
+        *("HUCRL", "MBPO", "NARL", "SAC", "SOMBRL"),
+        *("Agent", "MaxInfo", "Thompson", "load"),
+    ),
     "algorithm_registry": ("ALGORITHMS", "register_algorithm"),
     "bonus": ("BonusFn",),
     "config": ("Config",),

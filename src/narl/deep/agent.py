@@ -308,7 +308,33 @@ class SAC(Agent):
     algo = "sac"
 
 
-AGENTS: dict[str, type[Agent]] = {kind.algo: kind for kind in (NARL, MBPO, SAC)}
+class SOMBRL(Agent):
+    """Scalable optimism: imagined rewards (r + λ·b)/(1 + λ), b the models' disagreement."""
+
+    algo = "sombrl"
+
+
+class HUCRL(Agent):
+    """Hallucinated UCRL: the best step within ``reach`` deviations of the models' mean."""
+
+    algo = "hucrl"
+
+
+class Thompson(Agent):
+    """Posterior sampling: one model is followed for an episode, or for a trajectory."""
+
+    algo = "thompson"
+
+
+class MaxInfo(Agent):
+    """MaxInfoRL: a bonus for information about the models, whose weight is tuned."""
+
+    algo = "maxinfo"
+
+
+AGENTS: dict[str, type[Agent]] = {
+    kind.algo: kind for kind in (NARL, MBPO, SAC, SOMBRL, HUCRL, Thompson, MaxInfo)
+}
 
 
 def load(

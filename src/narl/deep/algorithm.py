@@ -24,11 +24,20 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt
 
 from narl.deep.algorithm_registry import StepRule
+from narl.deep.bonus_state import BonusState, init_bonus_state
 from narl.deep.config import Config
 from narl.deep.ensemble import Ensemble, init_ensemble
 from narl.deep.ensemble_fit import FitReport, fit_ensemble
 from narl.deep.networks import draw_action, mode_action, twin_values
-from narl.deep.replay_buffer import Replay, add_one, make_replay, pack, sample, unpack
+from narl.deep.replay_buffer import (
+    Replay,
+    add_one,
+    make_replay,
+    pack,
+    sample,
+    unpack,
+    unpack_candidates,
+)
 from narl.deep.rollout import (
     ModelContext,
     ReplicaParams,
@@ -36,7 +45,9 @@ from narl.deep.rollout import (
     branched_rollouts,
     model_returns,
 )
-from narl.deep.sac import Batch, Losses, Sac, init_sac, update_many
+from narl.deep.sac import Batch, ChooseFn, Losses, Sac, init_sac, update_many
+from narl.deep.selection import choose_or_draw
+from narl.deep.selection_diagnostics import FitDiagnostics, diagnose, update_bonus_state
 from narl.deep.termination import TerminationFn
 from narl.deep.termination_model import (
     TerminationModel,
@@ -50,7 +61,7 @@ CHUNK = 10_000
 """Imagined trajectories that run at a time."""
 _FIRST_ACTION = 0xFFFF_FFFF
 """In place of a step's number, for the action before the first step."""
-_ACT, _FIT, _IMAGINE, _ASSESS, _UPDATE = range(5)
+_ACT, _FIT, _IMAGINE, _ASSESS, _UPDATE, _EPISODE = range(6)
 """The purposes of a step's random keys."""
 
 
@@ -78,6 +89,15 @@ class ReplicaState(NamedTuple):
     action: Float[Array, " A"]
     """The action that was chosen for this observation."""
     loss_sums: LossSums
+    bonus_state: BonusState | None
+    """Running statistics of what the members disagree on; None without a model."""
+
+
+class Imagined(NamedTuple):
+    """Report of one imagination: what was selected, and what the members believe."""
+
+    sums: SelectionSums
+    diagnostics: FitDiagnostics
 
 
 class StepInfo(NamedTuple):
@@ -96,6 +116,8 @@ class Assessment(NamedTuple):
 
     model_returns: Float[Array, "B H"]
     """Returns inside the model after 1, 2, …, H steps; NaN without a model."""
+    mean_model_returns: Float[Array, "B H"]
+    """The same where imagined steps are the members' means, without their noise."""
     value: Float[Array, " B"]
     """min_i Q_i(s_0, mode of π)."""
     loss_sums: LossSums
@@ -123,17 +145,22 @@ class Algorithm:
         config, dims = self.config, (self.obs_dim, self.action_dim)
         learns_end = config.uses_model and self.known_termination is None
         key_act = jax.random.fold_in(key_replica, _FIRST_ACTION)
+        sac = init_sac(key_sac, *dims, config)
         return ReplicaState(
             key=jax.random.key_data(key_replica),
             params=params,
-            sac=init_sac(key_sac, *dims, config),
+            sac=sac,
             ensemble=init_ensemble(key_model, *dims, config) if config.uses_model else None,
             termination=init_termination_model(key_end, *dims) if learns_end else None,
             real=make_replay(config.real_capacity, *dims),
-            model=make_replay(config.model_capacity, *dims),
+            model=make_replay(config.model_capacity, *dims, config.num_stored_candidates),
             obs=obs,
             action=self._random_action(key_act),
             loss_sums=zero_losses(),
+            # A copy: the buffers of a state are given away with every call.
+            bonus_state=init_bonus_state(jax.tree.map(jnp.copy, sac.actor))
+            if config.uses_model
+            else None,
         )
 
     def fit_model(
@@ -150,20 +177,23 @@ class Algorithm:
             termination = fit_termination_model(key_end, termination, rows, num_rows, self.obs_dim)
         return state._replace(ensemble=ensemble, termination=termination), report
 
-    def imagine(
-        self, state: ReplicaState, _: Any, info: StepInfo
-    ) -> tuple[ReplicaState, SelectionSums]:
+    def imagine(self, state: ReplicaState, _: Any, info: StepInfo) -> tuple[ReplicaState, Imagined]:
         """Roll the policy out inside the ensemble and store the imagined transitions."""
+        key_diagnose, key_rollout = jax.random.split(_key(state, info, _IMAGINE))
+        context = self._context(state, info)
+        seen = diagnose(key_diagnose, context, state.real)
+        bonus_state = update_bonus_state(context, seen)
         model, sums = branched_rollouts(
-            _key(state, info, _IMAGINE),
-            self._context(state),
+            key_rollout,
+            context._replace(bonus_state=bonus_state),
             state.real,
             state.model,
             info.length,
             info.retained,
             min(CHUNK, self.config.rollout_batch),
         )
-        return state._replace(model=model), sums
+        new = state._replace(model=model, bonus_state=bonus_state)
+        return new, Imagined(sums, seen.diagnostics)
 
     def act(
         self, state: ReplicaState, observed: Float[Array, " O"], info: StepInfo, *, random: bool
@@ -178,13 +208,18 @@ class Algorithm:
             state.obs, state.action, observed[end], observed[:end], observed[end + 1]
         )
         real = add_one(state.real, pack(transition))
-        obs = observed[end + 2 :]
+        obs, bonus_state = observed[end + 2 :], state.bonus_state
+        if bonus_state is not None:
+            is_new_episode = (obs != observed[:end]).any()
+            episode = bonus_state.episode + is_new_episode.astype(jnp.int32)
+            bonus_state = bonus_state._replace(episode=episode)
         key = _key(state, info, _ACT)
         if random:
             action = self._random_action(key)
         else:
             action = draw_action(key, state.sac.actor, obs[None]).action[0]
-        return state._replace(real=real, obs=obs, action=action), action
+        new = state._replace(real=real, obs=obs, action=action, bonus_state=bonus_state)
+        return new, action
 
     @implements("alg:1")
     def update(
@@ -193,7 +228,8 @@ class Algorithm:
         """Do the G updates of SAC that follow an environment step; return the critics' loss."""
         key_batch, key_update = jax.random.split(_key(state, info, _UPDATE))
         batches = self._batches(key_batch, state)
-        sac, losses = update_many(key_update, state.sac, batches, self.config)
+        choose = self._choose(state, info) if self.config.optimism_at == "update" else None
+        sac, losses = update_many(key_update, state.sac, batches, self.config, choose)
         sums = jax.tree.map(jnp.add, state.loss_sums, LossSums(losses, jnp.float32(1.0)))
         return state._replace(sac=sac, loss_sums=sums), losses.critic_loss
 
@@ -203,11 +239,11 @@ class Algorithm:
         """Return what model and critics expect from ``starts``; reset the sums of the losses."""
         action = mode_action(state.sac.actor, starts)
         value = twin_values(state.sac.critic, starts, action).min(0)
-        returns = jnp.full((starts.shape[0], 1), jnp.nan)
+        returns = mean_returns = jnp.full((starts.shape[0], 1), jnp.nan)
         if state.ensemble is not None:
-            key = _key(state, info, _ASSESS)
-            returns = model_returns(key, self._context(state), starts, self.horizon)
-        assessment = Assessment(returns, value, state.loss_sums)
+            key, context = _key(state, info, _ASSESS), self._context(state, info)
+            returns, mean_returns = model_returns(key, context, starts, self.horizon)
+        assessment = Assessment(returns, mean_returns, value, state.loss_sums)
         return state._replace(loss_sums=zero_losses()), assessment
 
     def _random_action(self, key: PRNGKeyArray) -> Float[Array, " A"]:
@@ -218,13 +254,48 @@ class Algorithm:
         key_real, key_model = jax.random.split(key)
         config = self.config
         rows = sample(key_real, state.real, (config.updates_per_step, config.num_real))
-        if config.num_real < config.batch:
-            shape = (config.updates_per_step, config.batch - config.num_real)
-            rows = jnp.concatenate([rows, sample(key_model, state.model, shape)], axis=1)
-        return unpack(rows, self.obs_dim)
+        if config.num_real == config.batch:
+            return unpack(rows, self.obs_dim)
+        shape = (config.updates_per_step, config.batch - config.num_real)
+        imagined = sample(key_model, state.model, shape)
+        if config.optimism_at == "selection":
+            return unpack(jnp.concatenate([rows, imagined], axis=1), self.obs_dim)
+        return self._with_candidates(rows, imagined)
 
-    def _context(self, state: ReplicaState) -> ModelContext:
+    def _with_candidates(self, real: Array, imagined: Array) -> Batch:
+        """Join real transitions, each repeated as all its candidates, and imagined ones."""
+        members = self.config.num_members
+        plain = unpack(real, self.obs_dim)
+        repeated = plain._replace(
+            reward=jnp.repeat(plain.reward[..., None], members, axis=-1),
+            next_obs=jnp.repeat(plain.next_obs[..., None, :], members, axis=-2),
+            done=jnp.repeat(plain.done[..., None], members, axis=-1),
+        )
+        others = unpack_candidates(imagined, self.obs_dim, members)
+        return jax.tree.map(lambda a, b: jnp.concatenate([a, b], axis=1), repeated, others)
+
+    def _choose(self, state: ReplicaState, info: StepInfo) -> ChooseFn:
+        """Return ESPI's operator: the optimistic reward and value among stored candidates."""
+        key = jax.random.fold_in(_key(state, info, _UPDATE), _EPISODE)
+        context = self._context(state, info)
+        ranked, params = context.ensemble.ranked, context.select_params
+
+        def choose(reward: Array, values: Array) -> tuple[Array, Array]:
+            choice = choose_or_draw(key, reward, values, ranked, params)
+            rows = jnp.arange(reward.shape[1])
+            return reward[choice.reward_member, rows], values[choice.member, rows]
+
+        return choose
+
+    def _context(self, state: ReplicaState, info: StepInfo) -> ModelContext:
         assert state.ensemble is not None
+        assert state.bonus_state is not None
+        steps = jnp.maximum(info.num_steps - self.config.initial_steps, 0).astype(jnp.float32)
+        strength = jnp.clip(1.0 - steps / state.params.numbers.anneal_steps, 0.0, 1.0)
+        key_episode = jax.random.fold_in(
+            jax.random.wrap_key_data(state.key), state.bonus_state.episode
+        )
+        lot = jax.random.uniform(jax.random.fold_in(key_episode, _EPISODE))
         learned = state.termination
 
         def learned_termination(obs: Array, action: Array, next_obs: Array) -> Array:
@@ -238,6 +309,9 @@ class Algorithm:
             is_terminal=self.known_termination or learned_termination,
             config=self.config,
             step_rules=self.step_rules,
+            bonus_state=state.bonus_state,
+            strength=strength,
+            episode_lot=lot,
         )
 
 

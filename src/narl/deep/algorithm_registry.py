@@ -15,6 +15,7 @@ from narl.errors import InputError, unknown
 
 if TYPE_CHECKING:
     from narl.deep.bonus import BonusFn
+    from narl.deep.config import Config
     from narl.deep.selection import SelectFn
 
 Reference = str | Callable[..., Any]
@@ -34,14 +35,53 @@ class AlgorithmSpec(NamedTuple):
     """Members of the ensemble by default."""
     options: tuple[str, ...] = ()
     """Options of other algorithms, such as radius, that this algorithm uses as well."""
+    adapt: Callable[[AlgorithmSpec, Config], AlgorithmSpec] | None = None
+    """Replaces select and bonus where they depend on the configuration."""
+
+
+_ELITE = "narl.deep.selection:select_elite"
+
+
+def _adapt_narl(spec: AlgorithmSpec, config: Config) -> AlgorithmSpec:
+    """Return NARL as the options say: optimistic in the models, in the rewards, or in both.
+
+    Where the update chooses among stored candidates, imagined trajectories follow elite members.
+    """
+    if config.noise == "reward" or config.optimism_at == "update":
+        spec = spec._replace(select=_ELITE)
+    return spec._replace(bonus=None) if config.noise == "model" else spec
 
 
 ALGORITHMS: dict[str, AlgorithmSpec] = {
     "narl": AlgorithmSpec(
-        "optimistic over the models", "narl.deep.selection:select_optimistic", members=3
+        "optimistic over the models",
+        "narl.deep.selection:select_optimistic",
+        "narl.deep.bonus:reward_noise",
+        members=3,
+        adapt=_adapt_narl,
     ),
-    "mbpo": AlgorithmSpec("draws one of the best models", "narl.deep.selection:select_elite"),
+    "mbpo": AlgorithmSpec("draws one of the best models", _ELITE),
     "sac": AlgorithmSpec("learns without a model"),
+    "sombrl": AlgorithmSpec(
+        "rewards disagreement between the models",
+        _ELITE,
+        "narl.deep.rivals:disagreement_bonus",
+        members=5,
+    ),
+    "hucrl": AlgorithmSpec(
+        "takes the best step within the models' spread",
+        "narl.deep.rivals:select_hallucinated",
+        members=5,
+    ),
+    "thompson": AlgorithmSpec(
+        "follows one model at a time", "narl.deep.rivals:select_thompson", members=5
+    ),
+    "maxinfo": AlgorithmSpec(
+        "rewards information about the models",
+        _ELITE,
+        "narl.deep.rivals:information_bonus",
+        members=5,
+    ),
 }
 """Every algorithm that can be trained; `register_algorithm` adds others."""
 
@@ -64,12 +104,15 @@ def find_algorithm(name: str) -> AlgorithmSpec:
 
 
 def step_rule_of(
-    name: str, select: SelectFn | None = None, bonus: BonusFn | None = None
+    config: Config, select: SelectFn | None = None, bonus: BonusFn | None = None
 ) -> StepRule | None:
     """Return the functions of an algorithm, replaced by the given ones; None without a model."""
-    spec = find_algorithm(name)
+    spec = find_algorithm(config.algo)
     if spec.select is None:
         return None
+    if spec.adapt is not None:
+        spec = spec.adapt(spec, config)
+    assert spec.select is not None
     own_bonus = None if spec.bonus is None else _resolve(spec.bonus)
     return StepRule(select or _resolve(spec.select), bonus or own_bonus)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from narl.deep.algorithm_registry import find_algorithm
@@ -28,6 +29,29 @@ OTHER_NAMES = {
 """Names that other libraries use for our options."""
 
 
+PAPER_READING: Mapping[str, Any] = MappingProxyType(
+    {
+        "noise": "model",
+        "radius": 0.1,
+        "radius_unit": "absolute",
+        "exclude": "ball",
+        "exclude_by": "each",
+        "score": "mean",
+        "joint": False,
+        "fallback": "closest",
+        "value_critics": "online",
+        "optimism_at": "selection",
+    }
+)
+"""The reading of §6.1 and App. E that is closest to their text; docs/decisions.md says why."""
+
+_OF_SELECTION = (
+    *("radius", "radius_unit", "exclude", "exclude_by", "score", "joint", "fallback"),
+    *("value_samples", "value_critics", "optimism_at"),
+)
+"""The options of the choice among models, which noise=reward does not make."""
+
+
 def make_config(env: str, algo: str = "narl", **given: Any) -> Config:
     """Return the checked configuration: the environment's preset, then the ``given`` options.
 
@@ -45,7 +69,10 @@ def make_config(env: str, algo: str = "narl", **given: Any) -> Config:
     given = {name: x for name, x in given.items() if x is not None or name == "radius"}
     check_used_by(given, used_by, algo, "algorithm")
     preset = find_preset(env)
-    values: dict[str, Any] = given if preset is None else {**preset.overrides, **given}
+    values: dict[str, Any] = {} if preset is None else dict(preset.overrides)
+    if given.get("preset") == "paper":
+        values |= PAPER_READING
+    values |= given
     if "initial_steps" in given and "learn_after" not in given:
         values["learn_after"] = given["initial_steps"]
     config = Config(env=env, algo=algo, **values)
@@ -80,7 +107,32 @@ def check_config(config: Config, given: Collection[str] = ("steps",)) -> None:
         raise InputError(
             f"until_solved: no return counts as solved for {config.env}; give solved_return"
         )
+    _check_effects(config, given)
     _check_length(config, given)
+
+
+def _check_effects(config: Config, given: Collection[str]) -> None:
+    """Refuse an option that was given and that another option leaves without effect."""
+    if config.algo not in used_by("noise"):
+        return
+    draws = config.noise == "reward" or config.optimism_at == "update"
+    anneals_share = config.anneal_steps is not None and config.anneal == "share"
+    problems = {
+        **dict.fromkeys(_OF_SELECTION, (config.noise == "reward", "noise=reward")),
+        "noise_scale": (config.noise == "model", "noise=model"),
+        "elites": (not (draws or anneals_share), "noise=model"),
+        "anneal": (config.anneal_steps is None, "constant optimism; give anneal_steps"),
+    }
+    if config.exclude == "above" and config.noise != "reward":
+        problems["fallback"] = (True, "exclude=above, which excludes never all members")
+    if config.radius is None:
+        others = ("radius_unit", "exclude", "exclude_by", "fallback")
+        problems |= dict.fromkeys(others, (True, "radius=none"))
+    for name, (is_idle, reason) in problems.items():
+        if name in given and is_idle:
+            raise InputError(f"{name}: it has no effect with {reason}; leave it out")
+    if config.anneal == "radius" and config.radius is None:
+        raise InputError("anneal: radius cannot fall from none; give a radius, or anneal share")
 
 
 def _schedule(config: Config) -> tuple[int, ...]:

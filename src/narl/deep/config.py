@@ -14,12 +14,25 @@ from narl import storage
 from narl.deep.algorithm_registry import ALGORITHMS, MODEL_BASED, find_algorithm
 from narl.options import count, number, option, options_of, seeds_option
 
-NARL, MBPO = ("narl",), ("mbpo",)
+NARL, THOMPSON, HUCRL = ("narl",), ("thompson",), ("hucrl",)
+BY_VALUES = ("narl", "hucrl")
+"""The algorithms that look at the values of imagined states."""
+BY_ELITES = ("narl", "mbpo", "sombrl", "hucrl", "maxinfo")
+"""The algorithms that draw members, always or in some steps."""
 MAX_STEPS = 1_000_000_000
 EPOCH_COLUMNS = ("epoch", "step", "eval_return")
 """Columns that every row of a training's metrics log has."""
 _TRAINING, _POLICY, _MODEL = "training", "policy (SAC)", "model"
 _ROLLOUTS, _OPTIMISM, _EPISODES = "imagined rollouts", "optimism", "episodes and evaluation"
+
+
+PER_REPLICA = (
+    *("algo", "members", "elites", "seeds", "preset"),
+    *("noise", "noise_scale", "radius", "radius_unit", "exclude", "exclude_by", "score", "joint"),
+    *("fallback", "value_critics", "anneal_steps", "anneal"),
+    *("bonus_weight", "reach", "one_member_per"),
+)
+"""The options in which the replicas of one program may differ."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +99,7 @@ class Config:
     hidden: tuple[int, ...] = option(
         (256, 256),
         "widths of the hidden layers of actor and critics",
+        preset=True,
         metavar="N,N",
         minimum=1,
         example="256,256",
@@ -120,7 +134,7 @@ class Config:
         None,
         "number of models to draw from, the best on held-out data",
         _MODEL,
-        used_by=MBPO,
+        used_by=BY_ELITES,
         default_text="5, or all if there are fewer",
     )
     model_every: int = count(
@@ -133,14 +147,34 @@ class Config:
     model_width: int = count(
         200, "width of a model's hidden layers", _MODEL, used_by=MODEL_BASED, preset=True
     )
-    model_depth: int = count(4, "number of a model's hidden layers", _MODEL, used_by=MODEL_BASED)
+    model_depth: int = count(
+        4, "number of a model's hidden layers", _MODEL, used_by=MODEL_BASED, preset=True
+    )
     scale_targets: bool = option(
         True,
-        "standardise what the models predict; the presets, like MBPO, do not",
+        "standardise what the models predict; MBPO does not",
         used_by=MODEL_BASED,
-        default_text="off in presets, else on",
+        default_text="off in MBPO's presets, else on",
         preset=True,
         group=_MODEL,
+    )
+    reward_transform: Literal["none", "symlog"] = option(
+        "none",
+        "form in which the models learn rewards: as they are, or sign(r)·log(1 + |r|), for rare "
+        "large rewards among small ones",
+        metavar="none|symlog",
+        used_by=MODEL_BASED,
+        preset=True,
+        group=_MODEL,
+    )
+    beta_nll: float = number(
+        0.0,
+        "power of the predicted variance by which errors are weighted in a fit; 0: the likelihood, "
+        "as in MBPO; 1: means as in least squares, so that rare rewards are learned",
+        _MODEL,
+        used_by=MODEL_BASED,
+        preset=True,
+        between=(0.0, 1.0),
     )
     model_learning_rate: float = number(
         1e-3,
@@ -171,7 +205,11 @@ class Config:
         group=_MODEL,
     )
     most_model_epochs: int = count(
-        1000, "largest number of passes over the data in one fit", _MODEL, used_by=MODEL_BASED
+        1000,
+        "largest number of passes over the data in one fit",
+        _MODEL,
+        used_by=MODEL_BASED,
+        preset=True,
     )
 
     rollout_batch: int = count(
@@ -179,6 +217,7 @@ class Config:
         "imagined trajectories begun after each fit of the models",
         _ROLLOUTS,
         used_by=MODEL_BASED,
+        preset=True,
     )
     rollout_schedule: tuple[int, int, int, int] = option(
         (20, 150, 1, 1),
@@ -213,6 +252,30 @@ class Config:
         group=_ROLLOUTS,
     )
 
+    preset: Literal["narl", "paper"] = option(
+        "narl",
+        "defaults of the options of optimism: those that an ablation chose, or the reading closest "
+        "to the paper's text (members outside μ ± ε are excluded, on both sides)",
+        metavar="narl|paper",
+        used_by=NARL,
+        group=_OPTIMISM,
+    )
+    noise: Literal["model", "reward", "both"] = option(
+        "model",
+        "source of optimism: the choice among models, noise on imagined rewards, or both",
+        metavar="model|reward|both",
+        used_by=NARL,
+        group=_OPTIMISM,
+    )
+    noise_scale: float = number(
+        0.01,
+        "c of noise=reward: the noise has the variance c·σ², σ being the members' disagreement "
+        "relative to that after the first fit",
+        _OPTIMISM,
+        used_by=NARL,
+        preset=True,
+        between=(0.0, 1e6),
+    )
     radius: float | None = option(
         0.1,
         "model radius ε_M: predictions farther from the members' mean are excluded; none admits "
@@ -222,6 +285,35 @@ class Config:
         maximum=1e30,
         used_by=NARL,
         none_text="every member is admitted",
+        group=_OPTIMISM,
+    )
+    radius_unit: Literal["absolute", "spread"] = option(
+        "absolute",
+        "unit of the radius: 1, or the standard deviation over the members",
+        metavar="absolute|spread",
+        used_by=NARL,
+        group=_OPTIMISM,
+    )
+    exclude: Literal["ball", "above"] = option(
+        "above",
+        "members that the radius excludes: all outside μ ± ε, or only those above μ + ε",
+        metavar="ball|above",
+        used_by=NARL,
+        group=_OPTIMISM,
+    )
+    exclude_by: Literal["each", "return"] = option(
+        "each",
+        "number that the radius judges: reward and value each for its own maximum, or r + γV for "
+        "both",
+        metavar="each|return",
+        used_by=NARL,
+        group=_OPTIMISM,
+    )
+    score: Literal["mean", "draw"] = option(
+        "mean",
+        "prediction by which members are compared: the mean of their Gaussian, or a draw",
+        metavar="mean|draw",
+        used_by=NARL,
         group=_OPTIMISM,
     )
     joint: bool = option(
@@ -242,14 +334,68 @@ class Config:
         1,
         "actions that are averaged for the soft value of an imagined state",
         _OPTIMISM,
+        used_by=BY_VALUES,
+    )
+    value_critics: Literal["online", "target"] = option(
+        "online",
+        "critics that value imagined states",
+        metavar="online|target",
+        used_by=BY_VALUES,
+        group=_OPTIMISM,
+    )
+    optimism_at: Literal["selection", "update"] = option(
+        "selection",
+        "time of the optimistic choice: when a step is imagined, or in the target of each update, "
+        "for which the steps of all members are stored",
+        metavar="selection|update",
         used_by=NARL,
+        group=_OPTIMISM,
+    )
+    anneal_steps: int | None = count(
+        None,
+        "environment steps, after the random ones, over which optimism falls linearly to 0",
+        _OPTIMISM,
+        used_by=("narl", "sombrl", "maxinfo"),
+        default_text="it does not fall",
+        maximum=MAX_STEPS,
+    )
+    anneal: Literal["share", "radius"] = option(
+        "share",
+        "quantity that falls in NARL: the share of optimistic imagined steps, or the radius",
+        metavar="share|radius",
+        used_by=NARL,
+        group=_OPTIMISM,
+    )
+    bonus_weight: float = number(
+        1.0,
+        "λ of the imagined reward (r + λ·b)/(1 + λ)",
+        _OPTIMISM,
+        used_by=("sombrl",),
+        between=(0.0, 1e6),
+    )
+    reach: float = number(
+        1.0,
+        "β of s' = μ + β·σ·η: standard deviations that the hallucinated step may be away",
+        _OPTIMISM,
+        used_by=HUCRL,
+        between=(0.0, 1e6),
+    )
+    num_candidates: int = count(
+        8, "draws of η among which the critics choose (K)", _OPTIMISM, used_by=HUCRL
+    )
+    one_member_per: Literal["episode", "trajectory"] = option(
+        "episode",
+        "time for which a member is kept: a real episode, or an imagined trajectory",
+        metavar="episode|trajectory",
+        used_by=THOMPSON,
+        group=_OPTIMISM,
     )
 
     obs_scaling: Literal["bounds", "none"] = option(
         "bounds",
         "bounds: observations with finite bounds are mapped to [-1, 1]",
         metavar="bounds|none",
-        default_text="none in presets, else bounds",
+        default_text="none in MBPO's presets, else bounds",
         preset=True,
         group=_EPISODES,
     )
@@ -257,7 +403,7 @@ class Config:
         5,
         "deterministic episodes after each epoch",
         _EPISODES,
-        default_text="1 in presets, else 5",
+        default_text="1 in MBPO's presets and for narl/SparsePendulum, else 5",
         preset=True,
     )
     eval_horizon: int = count(
@@ -285,8 +431,13 @@ class Config:
 
     @property
     def num_elites(self) -> int:
-        """Members from which MBPO draws."""
+        """Members to draw from."""
         return min(5 if self.elites is None else self.elites, self.num_members)
+
+    @property
+    def num_stored_candidates(self) -> int:
+        """Candidates for what follows in a stored imagined transition."""
+        return self.num_members if self.optimism_at == "update" else 1
 
     @property
     def num_real(self) -> int:
@@ -347,8 +498,7 @@ class Config:
     @property
     def shape(self) -> tuple[Any, ...]:
         """The fields in which all replicas of one program agree."""
-        per_replica = ("algo", "members", "elites", "radius", "seeds")
-        shared = (x for name, x in vars(self).items() if name not in per_replica)
+        shared = (x for name, x in vars(self).items() if name not in PER_REPLICA)
         return self.uses_model, self.num_members, *shared
 
 

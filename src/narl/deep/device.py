@@ -62,7 +62,7 @@ class Device:
         return self._submit(self._fit_model, info)
 
     def imagine(self, info: StepInfo) -> Future[Any]:
-        """Begin `Algorithm.imagine`; the result are `SelectionSums`."""
+        """Begin `Algorithm.imagine`; the result is an `Imagined`."""
         return self._submit(self._imagine, info)
 
     def assess(self, starts: Float[np.ndarray, "N B D"], info: StepInfo) -> Future[Any]:

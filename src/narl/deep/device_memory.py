@@ -12,7 +12,9 @@ import jax.numpy as jnp
 from narl.compilation import num_cores
 from narl.deep.algorithm import CHUNK, Algorithm
 from narl.deep.config import Config
+from narl.deep.replay_buffer import row_width
 from narl.deep.rollout import ReplicaParams
+from narl.deep.selection import select_numbers, stack_numbers
 from narl.errors import InputError
 
 _FLOAT = 4
@@ -38,12 +40,15 @@ class Memory(NamedTuple):
 
 def replica_memory(algorithm: Algorithm) -> Memory:
     """Return the bytes of a replica's state, from its shapes alone."""
-    scalar = jax.ShapeDtypeStruct((), jnp.float32)
     count = jax.ShapeDtypeStruct((), jnp.int32)
+    numbers = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct((), x.dtype),
+        stack_numbers([select_numbers(algorithm.config)]),
+    )
     state = jax.eval_shape(
         algorithm.init,
         jax.ShapeDtypeStruct((), jnp.uint32),
-        ReplicaParams(count, scalar, count),  # type: ignore[arg-type]
+        ReplicaParams(count, numbers),  # type: ignore[arg-type]
         jax.ShapeDtypeStruct((algorithm.obs_dim,), jnp.float32),
     )
 
@@ -62,7 +67,7 @@ def temporary_memory(algorithm: Algorithm) -> int:
     own order, with indices. Imagining holds the outputs of every layer of every member for a chunk.
     """
     config = algorithm.config
-    width = 2 * algorithm.obs_dim + algorithm.action_dim + 2
+    width = row_width(algorithm.obs_dim, algorithm.action_dim, config.num_stored_candidates)
     learning = 2 * config.updates_per_step * config.batch * width
     learning += 6 * config.batch * sum(config.hidden)
     if not config.uses_model:

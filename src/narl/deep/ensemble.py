@@ -16,7 +16,7 @@ from narl.paper import implements
 DECAY = (2.5e-5, 5e-5, 7.5e-5, 7.5e-5, 1e-4)
 """MBPO's weight decay of each layer; with other depths the middle value serves between."""
 BOUND_WEIGHT = 0.01
-"""Weight of Σ max_logvar − Σ min_logvar, which draws the bounds together."""
+"""Weight of Σ max_logvar − Σ min_logvar, which draws the shared bounds together."""
 
 
 class Scale(NamedTuple):
@@ -27,11 +27,12 @@ class Scale(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Parameters that gradient descent changes; the member axis leads."""
+    """Parameters that gradient descent changes; the member axis leads in the network."""
 
     network: Network
-    max_logvar: Float[Array, "M O"]
-    min_logvar: Float[Array, "M O"]
+    max_logvar: Float[Array, " O"]
+    """Upper bound of the log variances, shared by the members as in MBPO."""
+    min_logvar: Float[Array, " O"]
 
 
 class Ensemble(NamedTuple):
@@ -41,7 +42,9 @@ class Ensemble(NamedTuple):
     opt: optax.OptState
     scale: Scale
     target_scale: Scale
-    """Scale of the targets; mean 0 and deviation 1 without `scale_targets`."""
+    """Scale of the networks' outputs; mean 0 and deviation 1 without `scale_targets`."""
+    output_std: Float[Array, " O"]
+    """Standard deviation of [reward, next_obs − obs] over the data: the unit of disagreement."""
     ranked: Int[Array, " M"]
     """The members by their holdout error, best first: the elite ones lead."""
     holdout_error: Float[Array, " M"]
@@ -60,6 +63,28 @@ class Prediction(NamedTuple):
 
     reward: Float[Array, "M B"]
     next_obs: Float[Array, "M B D"]
+
+
+class Forecast(NamedTuple):
+    """Predictions of all members for a batch of steps, and how far the members disagree."""
+
+    mean: Prediction
+    draw: Prediction
+    """One draw from every member's Gaussian."""
+    disagreement: Float[Array, " B"]
+    """σ: standard deviation of the members' means, in units of the data, averaged over outputs."""
+    information: Float[Array, " B"]
+    """log(1 + epistemic variance / aleatoric variance), averaged over outputs."""
+
+
+def symlog(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return sign(x)·log(1 + |x|), which is close to x near 0 and grows slowly."""
+    return jnp.sign(x) * jnp.log1p(jnp.abs(x))
+
+
+def symexp(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return the number whose `symlog` is x; |x| beyond 30 counts as 30, which stays finite."""
+    return jnp.sign(x) * jnp.expm1(jnp.minimum(jnp.abs(x), 30.0))
 
 
 def optimiser(config: Config) -> optax.GradientTransformation:
@@ -81,13 +106,14 @@ def init_ensemble(key: PRNGKeyArray, obs_dim: int, action_dim: int, config: Conf
     sizes = (num_inputs, *(config.model_width,) * config.model_depth, 2 * num_outputs)
     keys = jax.random.split(key, config.num_members)
     network = jax.vmap(lambda k: init_network(k, sizes, truncated_normal))(keys)
-    bounds = jnp.ones((config.num_members, num_outputs))
+    bounds = jnp.ones(num_outputs)
     weights = Weights(network, 0.5 * bounds, -10.0 * bounds)
     return Ensemble(
         weights=weights,
         opt=optimiser(config).init(weights),
         scale=Scale(jnp.zeros(num_inputs), jnp.ones(num_inputs)),
         target_scale=Scale(jnp.zeros(num_outputs), jnp.ones(num_outputs)),
+        output_std=jnp.ones(num_outputs),
         ranked=jnp.arange(config.num_members),
         holdout_error=jnp.full(config.num_members, jnp.inf, jnp.float32),
     )
@@ -98,11 +124,11 @@ def predict(
 ) -> Gaussian:
     """Return mean and log variance of every member for its own inputs (or for the same ones)."""
     x = (inputs - scale.mean) / scale.std
-    members = weights.max_logvar.shape[0]
+    members = weights.network[0].w.shape[0]
     if x.ndim == 2:
         x = jnp.broadcast_to(x, (members, *x.shape))
     mean, raw = jnp.split(apply_network(weights.network, x, jax.nn.swish), 2, axis=-1)
-    high, low = weights.max_logvar[:, None], weights.min_logvar[:, None]
+    high, low = weights.max_logvar, weights.min_logvar
     logvar = high - jax.nn.softplus(high - raw)
     return Gaussian(mean, low + jax.nn.softplus(logvar - low))
 
@@ -113,18 +139,26 @@ def model_loss(
     inputs: Float[Array, "M B I"],
     targets: Float[Array, "M B O"],
     present: Float[Array, " B"],
+    beta: float = 0.0,
 ) -> Float[Array, ""]:
-    """Return negative log-likelihood, bounds and weight decay, summed over the members.
+    """Return negative log-likelihood and weight decay, summed over the members, and the bounds.
 
-    ``present`` is 0 for the rows that only fill up the last batch.
+    The weight of the bounds stands once against the likelihoods of all members, as in MBPO.
+    ``present`` is 0 for the rows that only fill up the last batch. With ``beta`` every error is
+    weighted by the predicted variance to this power (β-NLL, Seitzer et al. 2022): the likelihood
+    alone explains rare large rewards by a large variance and never learns their mean. The weight of
+    an output's bounds shrinks with that of its errors.
     """
     given = predict(weights, scale, inputs)
     error = (given.mean - targets) ** 2 * jnp.exp(-given.logvar) + given.logvar
+    bounds = weights.max_logvar - weights.min_logvar
+    if beta > 0.0:
+        importance = jax.lax.stop_gradient(jnp.exp(beta * given.logvar))
+        error, bounds = error * importance, bounds * importance.mean((0, 1))
     likelihood = (error.mean(-1) * present).sum(-1) / present.sum()
-    bounds = (weights.max_logvar - weights.min_logvar).sum()
     layers = zip(decays(len(weights.network) - 1), weights.network, strict=True)
     decay = sum(0.5 * rate * (layer.w**2).sum() for rate, layer in layers)
-    return likelihood.sum() + BOUND_WEIGHT * bounds + decay
+    return likelihood.sum() + BOUND_WEIGHT * bounds.sum() + decay
 
 
 def holdout_error(
@@ -139,20 +173,40 @@ def holdout_error(
     return (error * present).sum(-1) / jnp.maximum(present.sum(), 1.0)
 
 
+def collapsed_share(weights: Weights) -> Float[Array, ""]:
+    """Return the share of outputs whose upper bound has fallen below the lower one.
+
+    The variance of such an output is a constant, and its network gets no gradient.
+    """
+    return (weights.max_logvar < weights.min_logvar).mean()
+
+
 @implements("sec:6.1-ensemble")
-def sample_members(
+def predict_members(
     key: PRNGKeyArray,
     ensemble: Ensemble,
     obs: Float[Array, "B D"],
     action: Float[Array, "B A"],
-    draw: str = "sample",
-) -> Prediction:
-    """Draw one prediction from every member, or take every member's ``mean``."""
+    config: Config,
+) -> Forecast:
+    """Return mean and a draw of every member's prediction, and how far the members disagree."""
     inputs = jnp.concatenate([obs, action], axis=-1)
     given = predict(ensemble.weights, ensemble.scale, inputs)
-    output = given.mean
-    if draw == "sample":
-        noise = jax.random.normal(key, output.shape)
-        output = output + jnp.exp(0.5 * given.logvar) * noise
-    output = output * ensemble.target_scale.std + ensemble.target_scale.mean
-    return Prediction(output[..., 0], obs + output[..., 1:])
+    scale = ensemble.target_scale
+    noise = jax.random.normal(key, given.mean.shape)
+    drawn = given.mean + jnp.exp(0.5 * given.logvar) * noise
+    epistemic = (given.mean * scale.std).std(0)
+    aleatoric = jnp.exp(given.logvar).mean(0) * scale.std**2
+
+    def native(output: Float[Array, "M B O"]) -> Prediction:
+        output = output * scale.std + scale.mean
+        reward = output[..., 0]
+        if config.reward_transform == "symlog":
+            reward = symexp(reward)
+        return Prediction(reward, obs + output[..., 1:])
+
+    disagreement = (epistemic / ensemble.output_std).mean(-1)
+    information = jnp.log1p(epistemic**2 / jnp.maximum(aleatoric, 1e-12)).mean(-1)
+    # Always both, so that a bonus has the same bits whatever else its program holds.
+    disagreement, information = jax.lax.optimization_barrier((disagreement, information))
+    return Forecast(native(given.mean), native(drawn), disagreement, information)

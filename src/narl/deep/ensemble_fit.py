@@ -15,10 +15,13 @@ from narl.deep.ensemble import (
     Ensemble,
     Scale,
     Weights,
+    collapsed_share,
     holdout_error,
     model_loss,
     optimiser,
+    symlog,
 )
+from narl.deep.networks import Network
 from narl.deep.replay_buffer import unpack
 
 IMPROVEMENT = 0.01
@@ -44,16 +47,19 @@ class Split(NamedTuple):
 
 
 class FitReport(NamedTuple):
-    """Epochs and holdout errors of one fit."""
+    """Epochs and holdout errors of one fit, and the share of collapsed variances."""
 
     epochs: Int[Array, ""]
     holdout_error: Float[Array, " M"]
+    collapsed: Float[Array, ""]
+    """Share of outputs whose variance bounds have crossed (see `collapsed_share`)."""
 
 
 class _Progress(NamedTuple):
     weights: Weights
     opt: optax.OptState
-    best: Weights
+    best: Network
+    """Weights and biases of every member's best epoch; the bounds have no best epoch."""
     best_error: Float[Array, " M"]
     chosen: Int[Array, "M C"]
     idle: Int[Array, ""]
@@ -61,11 +67,12 @@ class _Progress(NamedTuple):
     epoch: Int[Array, ""]
 
 
-def as_data(rows: Float[Array, "C W"], obs_dim: int) -> Data:
+def as_data(rows: Float[Array, "C W"], obs_dim: int, config: Config) -> Data:
     """Return inputs and targets of the networks for packed transitions."""
     batch = unpack(rows, obs_dim)
     inputs = jnp.concatenate([batch.obs, batch.action], axis=-1)
-    targets = jnp.concatenate([batch.reward[:, None], batch.next_obs - batch.obs], axis=-1)
+    reward = symlog(batch.reward) if config.reward_transform == "symlog" else batch.reward
+    targets = jnp.concatenate([reward[:, None], batch.next_obs - batch.obs], axis=-1)
     return Data(inputs, targets)
 
 
@@ -129,7 +136,7 @@ def _train_epoch(
             lambda x: jax.lax.dynamic_slice_in_dim(x, i * size, size, axis=1), ordered
         )
         present = (i * size + jnp.arange(size) < num_train).astype(jnp.float32)
-        grad = jax.grad(model_loss)(weights, scale, *batch, present)
+        grad = jax.grad(model_loss)(weights, scale, *batch, present, config.beta_nll)
         change, state = opt.update(grad, state)
         return optax.apply_updates(weights, change), state
 
@@ -137,8 +144,8 @@ def _train_epoch(
     return jax.lax.fori_loop(0, num_batches, step, (progress.weights, progress.opt))
 
 
-def _keep(better: Bool[Array, " M"], new: Weights, old: Weights) -> Weights:
-    """Return the new weights of the members that got better, the old ones of the others."""
+def _keep(better: Bool[Array, " M"], new: Network, old: Network) -> Network:
+    """Return the new networks of the members that got better, the old ones of the others."""
 
     def one(a: Array, b: Array) -> Array:
         return jnp.where(better.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
@@ -151,7 +158,7 @@ def _first_progress(ensemble: Ensemble, chosen: Int[Array, "M C"]) -> _Progress:
     return _Progress(
         weights=ensemble.weights,
         opt=ensemble.opt,
-        best=ensemble.weights,
+        best=ensemble.weights.network,
         best_error=jnp.full(ensemble.holdout_error.shape, jnp.inf),
         chosen=chosen,
         idle=jnp.int32(0),
@@ -172,15 +179,15 @@ def fit_ensemble(
     more than ``patience`` epochs in which no member got better.
     """
     key_split, key_shuffle = jax.random.split(key)
-    obs_dim = ensemble.weights.max_logvar.shape[-1] - 1
-    data = as_data(rows, obs_dim)
+    obs_dim = ensemble.output_std.shape[0] - 1
+    data = as_data(rows, obs_dim, config)
     split = split_rows(key_split, rows.shape[0], num_rows, config)
     # The scale is that of all rows, held-out ones too: every row may start a rollout.
     present = jnp.arange(rows.shape[0]) < num_rows
     scale = fit_scale(data.inputs, present)
-    target_scale = ensemble.target_scale
+    target_scale, data_scale = ensemble.target_scale, fit_scale(data.targets, present)
     if config.scale_targets:
-        target_scale = fit_scale(data.targets, present)
+        target_scale = data_scale
         data = data._replace(targets=(data.targets - target_scale.mean) / target_scale.std)
     held = Data(data.inputs[split.held], data.targets[split.held])
     # Without held-out rows, the training rows measure the error.
@@ -199,7 +206,7 @@ def fit_ensemble(
         return _Progress(
             weights=weights,
             opt=opt,
-            best=_keep(better, weights, now.best),
+            best=_keep(better, weights.network, now.best),
             best_error=jnp.where(better, error, now.best_error),
             chosen=chosen,
             idle=jnp.where(better.any(), 0, now.idle + 1),
@@ -207,12 +214,14 @@ def fit_ensemble(
         )
 
     end = jax.lax.while_loop(go_on, epoch, _first_progress(ensemble, split.chosen))
+    weights = end.weights._replace(network=end.best)
     trained = Ensemble(
-        weights=end.best,
+        weights=weights,
         opt=end.opt,
         scale=scale,
         target_scale=target_scale,
+        output_std=data_scale.std,
         ranked=jnp.argsort(end.best_error),
         holdout_error=end.best_error,
     )
-    return trained, FitReport(end.epoch, end.best_error)
+    return trained, FitReport(end.epoch, end.best_error, collapsed_share(weights))

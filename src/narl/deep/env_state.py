@@ -3,7 +3,7 @@
 An environment is a stack of layers: wrappers around the environment itself. A training that is
 resumed continues an episode in one of three ways:
 
-1. Gymnasium's MuJoCo environments: the state of the simulation is stored and put back.
+1. MuJoCo environments of Gymnasium and narl: the state of the simulation is stored and put back.
 2. Layers with `get_state()` and `set_state(state)`: the state that they return is stored. It may
    consist of numbers, strings, lists, tuples, dicts and NumPy arrays.
 3. All other environments: the episode is repeated. The random generators before the episode, its
@@ -33,8 +33,9 @@ from narl.errors import InputError
 
 _STATELESS_WRAPPERS = (OrderEnforcing, PassiveEnvChecker, FirstEntries)
 """Wrappers without any state once the environment has been reset."""
-_GYMNASIUM_MUJOCO = "gymnasium.envs.mujoco."
-"""Package of the environments that keep all of their state in MuJoCo's data."""
+_MUJOCO_PACKAGES = ("gymnasium.envs.mujoco.", "narl.tasks.")
+"""Packages of environments that keep all of their state in MuJoCo's data, if they have no methods
+for it."""
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 _EPISODE, _RESTART = 0x65706973, 0x63757420
 """Third words of seeds: those of evaluations have two words, and a missing word counts as 0."""
@@ -99,7 +100,7 @@ def _capture_layer(layer: gymnasium.Env, arrays: dict[str, np.ndarray]) -> dict[
         return {"elapsed_steps": layer._elapsed_steps}
     if type(layer) in _STATELESS_WRAPPERS:
         return {}
-    if type(layer).__module__.startswith(_GYMNASIUM_MUJOCO):
+    if type(layer).__module__.startswith(_MUJOCO_PACKAGES):
         return {"mujoco": _capture_mujoco(layer, arrays)}
     raise _UnsupportedError
 

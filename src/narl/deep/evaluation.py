@@ -130,7 +130,7 @@ class Evaluator:
         threshold = None if spec is None else spec.reward_threshold
         threshold = self._config.solved_return if threshold is None else threshold
         means: list[float | None] = [None] * len(self._seeds)
-        played = self._play(actors, NUM_CONFIRMING, unconfirmed, counters.step)
+        played = self._play(actors, NUM_CONFIRMING, unconfirmed, counters.step, fresh=True)
         for i, evaluation in played.items():
             mean = means[i] = float(np.mean(evaluation.returns))
             if threshold is not None and mean >= threshold:
@@ -138,11 +138,20 @@ class Evaluator:
         return {"mean10": means, "confirmed_step": list(confirmed)}
 
     def _play(
-        self, actors: Any, num_episodes: int, replicas: Collection[int], step: int
+        self,
+        actors: Any,
+        num_episodes: int,
+        replicas: Collection[int],
+        step: int,
+        *,
+        fresh: bool = False,
     ) -> dict[int, Evaluation]:
+        """Evaluate replicas; ``fresh`` episodes are none of those of the step's evaluation."""
+
         def play(i: int) -> Evaluation:
             actor = jax.tree.map(lambda x: x[i], actors)
             seed = evaluation_seed(self._seeds[i], step)
+            seed = evaluation_seed(seed, 1) if fresh else seed
             return evaluate(actor, self._envs[i], num_episodes, seed, self._horizon)
 
         # MuJoCo lets other threads run while it steps.

@@ -30,13 +30,18 @@ def check_finite(
             raise NonFiniteError(f"{where(i)}: {name} is {numbers[~np.isfinite(numbers)][0]}")
 
 
-def refuse_nonfinite(
-    name: str,
-    counts: Num[np.ndarray, " N"],
+def refuse_all_nonfinite(
+    nonfinite: Num[np.ndarray, " N"],
+    finite: Num[np.ndarray, " N"],
     active: Collection[int],
     where: Callable[[int], str],
 ) -> None:
-    """Raise a `NonFiniteError` if an active replica has counted numbers that are not finite."""
+    """Raise a `NonFiniteError` if no imagined step of an active replica is finite.
+
+    Single steps that are not finite are dropped and counted in the metrics.
+    """
     for i in sorted(active):
-        if counts[i] > 0:
-            raise NonFiniteError(f"{where(i)}: {counts[i]:.0f} {name} are not finite")
+        if nonfinite[i] > 0 and finite[i] == 0:
+            raise NonFiniteError(
+                f"{where(i)}: all {nonfinite[i]:.0f} imagined steps are not finite"
+            )

@@ -6,14 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from jaxtyping import Array, Float
 
 from narl.deep.algorithm import Assessment
 from narl.deep.config import Config
 from narl.deep.counters import Counters
 from narl.deep.evaluation import Evaluation
+from narl.deep.selection_diagnostics import RADII
 
-CURVES = ("eval_return", "eval_length", "train_return", "model_return", "estimation_error")
+CURVES = (
+    *("eval_return", "eval_length", "train_return"),
+    *("model_return", "mean_model_return", "estimation_error"),
+)
 """The metrics that a run keeps as arrays too."""
+RADIUS_NAMES = tuple("none" if np.isinf(radius) else f"{radius:g}" for radius in RADII)
+"""The radii of Fig. 2 as they stand in the names of metrics."""
 
 
 def epoch_metrics(
@@ -39,19 +46,23 @@ def epoch_metrics(
         pairs = zip(totals, sums.calls, strict=True)
         row[name] = [float(total / calls) if calls else None for total, calls in pairs]
     if config.uses_model:
-        row |= _model_metrics(config, counters, returns, returns_in_model(assessment, evaluations))
+        in_model = returns_in_model(assessment.model_returns, evaluations)
+        in_means = returns_in_model(assessment.mean_model_returns, evaluations)
+        row |= _model_metrics(config, counters, returns, in_model, in_means)
     row["seconds"] = dict(counters.seconds)
     return row
 
 
-def returns_in_model(assessment: Assessment, evaluations: Sequence[Evaluation]) -> list[float]:
+def returns_in_model(
+    model_returns: Float[np.ndarray | Array, "N B H"], evaluations: Sequence[Evaluation]
+) -> list[float]:
     """Return the mean return inside the model, per replica.
 
     Where the environment truncated a real episode, the return inside the model is taken over as
     many steps: an environment may truncate without a time limit that can be read from it.
     """
     means = []
-    for sums, evaluation in zip(assessment.model_returns, evaluations, strict=True):
+    for sums, evaluation in zip(model_returns, evaluations, strict=True):
         lengths = zip(evaluation.lengths, evaluation.truncated, strict=True)
         ends = [min(length, sums.shape[1]) - 1 if cut else -1 for length, cut in lengths]
         means.append(float(np.mean([row[end] for row, end in zip(sums, ends, strict=True)])))
@@ -59,7 +70,11 @@ def returns_in_model(assessment: Assessment, evaluations: Sequence[Evaluation]) 
 
 
 def _model_metrics(
-    config: Config, counters: Counters, returns: list[float], in_model: list[float]
+    config: Config,
+    counters: Counters,
+    returns: list[float],
+    in_model: list[float],
+    in_means: list[float],
 ) -> dict[str, Any]:
     """Return the metrics of the ensemble, the selection and the return inside the model."""
     fitted = counters.step > config.initial_steps
@@ -67,12 +82,14 @@ def _model_metrics(
     errors = [a - b for a, b in zip(in_model, returns, strict=True)]
     row: dict[str, Any] = {
         "model_return": in_model if fitted else nothing,
+        "mean_model_return": in_means if fitted else nothing,
         "estimation_error": errors if fitted else nothing,
         "rollout_length": config.rollout_length_at(counters.step - 1),
     }
     if "fit" not in counters.reports:
         return row
     fit, sums = counters.reports["fit"], counters.reports["selections"]
+    fits = counters.reports["diagnostics"]
     steps = np.maximum(sums.steps, 1.0)
     return row | {
         "model_epochs": fit.epochs.tolist(),
@@ -80,10 +97,22 @@ def _model_metrics(
         "imagined": sums.steps.tolist(),
         "selected": (sums.chosen / steps[:, None]).tolist(),
         "reward_selected": (sums.reward_chosen / steps[:, None]).tolist(),
-        "distance": (sums.distance / steps[:, None]).tolist(),
-        "value_distance": (sums.value_distance / steps[:, None]).tolist(),
+        "distance": fits.distance.mean(axis=1).tolist(),
+        "reward_distance": fits.reward_distance.mean(axis=1).tolist(),
+        "value_distance": fits.value_distance.mean(axis=1).tolist(),
         "fallback": (sums.fallback / steps).tolist(),
+        "reward_fallback": (sums.reward_fallback / steps).tolist(),
+        "bonus": (sums.bonus / steps).tolist(),
+        "disagreement": fits.disagreement.mean(axis=1).tolist(),
+        "information": fits.information.mean(axis=1).tolist(),
+        "collapsed": fit.collapsed.tolist(),
         "nonfinite": sums.nonfinite.tolist(),
+        "fit_holdout_error": fits.holdout_error.tolist(),
+        "fit_distance": fits.distance.tolist(),
+        **{
+            f"fit_selected_{name}": fits.selected_at[:, :, i].tolist()
+            for i, name in enumerate(RADIUS_NAMES)
+        },
     }
 
 

@@ -1,7 +1,8 @@
-"""Presets for the six MuJoCo tasks of MBPO, which the paper uses unchanged (App. D).
+"""Presets for the six MuJoCo tasks of MBPO, which the paper uses unchanged (App. D), and others.
 
 A preset changes defaults only: options that the user gives win. Ant and Humanoid are trained, as
-in MBPO, on observations without contact forces and inertias (27 and 45 numbers).
+in MBPO, on observations without contact forces and inertias (27 and 45 numbers). The other presets
+are for tasks on which exploration matters: MountainCarContinuous and those of `narl.tasks`.
 """
 
 from collections.abc import Mapping
@@ -38,6 +39,7 @@ class _Column:
     rollout_schedule: tuple[int, int, int, int]
     target_entropy: float
     steps: int
+    """Published steps of the policy, and before them the random ones."""
     solved_return: float | None = None
     epoch_length: int = 1000
     model_every: int = 250
@@ -89,7 +91,7 @@ _COLUMNS: Mapping[str, _Column] = MappingProxyType(
             updates_per_step=20,
             rollout_schedule=(20, 150, 1, 15),
             target_entropy=-1.0,
-            steps=125_000,
+            steps=130_000,
             solved_return=3800.0,
         ),
         "HalfCheetah": _Column(
@@ -97,7 +99,7 @@ _COLUMNS: Mapping[str, _Column] = MappingProxyType(
             updates_per_step=40,
             rollout_schedule=(20, 150, 1, 1),
             target_entropy=-3.0,
-            steps=400_000,
+            steps=405_000,
             solved_return=4800.0,
         ),
         "Walker2d": _Column(
@@ -105,14 +107,14 @@ _COLUMNS: Mapping[str, _Column] = MappingProxyType(
             updates_per_step=20,
             rollout_schedule=(20, 150, 1, 1),
             target_entropy=-3.0,
-            steps=300_000,
+            steps=305_000,
         ),
         "Ant": _Column(
             termination=termination.ant,
             updates_per_step=20,
             rollout_schedule=(20, 100, 1, 25),
             target_entropy=-4.0,
-            steps=300_000,
+            steps=305_000,
             v5_kwargs=("include_cfrc_ext_in_observation",),
         ),
         "Humanoid": _Column(
@@ -120,7 +122,7 @@ _COLUMNS: Mapping[str, _Column] = MappingProxyType(
             updates_per_step=20,
             rollout_schedule=(20, 300, 1, 25),
             target_entropy=-2.0,
-            steps=300_000,
+            steps=305_000,
             model_every=1000,
             retain_epochs=5,
             model_width=400,
@@ -139,19 +141,77 @@ _RULES = ("xml_file", "healthy_z_range", "healthy_angle_range", "healthy_state_r
 """Arguments of the environments that change when an episode ends."""
 
 
+def _task(*, initial_steps: int, **others: object) -> Mapping[str, object]:
+    """Return the settings of a task with few dimensions; rollouts have `Config`'s one step."""
+    small_model = {
+        "model_depth": 2,
+        "model_width": 128,
+        "rollout_batch": 20_000,
+        # Rewards are rare; with the likelihood alone the models would not learn them.
+        "beta_nll": 1.0,
+    }
+    random_steps = {"initial_steps": initial_steps, "learn_after": initial_steps}
+    return MappingProxyType(small_model | random_steps | others)
+
+
+_TASKS: Mapping[str, Mapping[str, object]] = MappingProxyType(
+    {
+        # The goal gives 100 once, every other step less than 0.1.
+        "MountainCarContinuous": _task(
+            steps=20_000,
+            initial_steps=1_000,
+            updates_per_step=5,
+            solved_return=90.0,
+            hidden=(128, 128),
+            model_depth=3,
+            most_model_epochs=100,
+            reward_transform="symlog",
+            noise_scale=0.003,
+        ),
+        # 20 episodes, as in H-UCRL; all of them begin in the same state.
+        "narl/SparsePendulum": _task(
+            steps=8_000,
+            initial_steps=400,
+            epoch_length=400,
+            model_every=200,
+            eval_episodes=1,
+            noise_scale=0.03,
+        ),
+        # The published curves of optimistic and greedy agents are farthest apart at 200 000 steps.
+        "narl/SparseCartPole": _task(
+            steps=200_000, initial_steps=5_000, epoch_length=5_000, updates_per_step=5
+        ),
+        "narl/SparseReacher": _task(steps=20_000, initial_steps=1_000),
+        # 50 episodes, as in H-UCRL.
+        "narl/SparseArmReacher": _task(
+            steps=7_500, initial_steps=150, epoch_length=150, model_every=150
+        ),
+        # 100 episodes, as in H-UCRL.
+        "narl/Pusher": _task(steps=15_000, initial_steps=750, epoch_length=750),
+        "narl/HalfCheetah": _COLUMNS["HalfCheetah"].overrides(),
+    }
+)
+"""Settings of tasks on which exploration matters, by id without action cost and version."""
+
+
 @implements("app:d")
 def find_preset(env_id: str, env_kwargs: Mapping[str, object] | None = None) -> Preset | None:
-    """Return MBPO's settings for a Gymnasium id (v4 or v5), or None for another environment.
+    """Return the settings for a Gymnasium id, or None for an environment without a preset.
+
+    They are MBPO's for its six environments (v4 and v5).
 
     ``env_kwargs`` are the user's arguments of the environment: with another body or other limits
     the known termination does not hold, and is left out.
     """
-    # Gymnasium imports the module before a colon; its own environments need no module.
-    name, _, version = env_id.removeprefix("gymnasium:").rpartition("-")
+    # Gymnasium imports the module before a colon; its environments and narl's need no module.
+    plain_id = env_id.removeprefix("gymnasium:").removeprefix("narl:")
+    name, _, version = plain_id.rpartition("-")
+    given = env_kwargs or {}
+    if version == "v0":
+        return _find_task_preset(env_id, name, given)
     column = _COLUMNS.get(name)
     if column is None or version not in ("v4", "v5"):
         return None
-    given = env_kwargs or {}
     keeps_x = given.get("exclude_current_positions_from_observation", True) is False
     ends: TerminationFn | None = column.termination
     if given.get("terminate_when_unhealthy", True) is False:
@@ -167,6 +227,16 @@ def find_preset(env_id: str, env_kwargs: Mapping[str, object] | None = None) -> 
         ),
         obs_keep=None if version == "v5" or keeps_x else column.v4_obs_keep,
     )
+
+
+def _find_task_preset(env_id: str, name: str, given: Mapping[str, object]) -> Preset | None:
+    overrides = _TASKS.get(name.partition("-cost")[0])
+    if overrides is None:
+        return None
+    ends: TerminationFn | None = termination.never
+    if name == "MountainCarContinuous":
+        ends = None if "goal_velocity" in given else termination.mountain_car_continuous
+    return Preset(name=env_id, overrides=overrides, termination=ends)
 
 
 def shortens_observations(env_id: str) -> bool:

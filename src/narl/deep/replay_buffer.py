@@ -26,20 +26,36 @@ class Replay(NamedTuple):
         return self.rows.shape[0]
 
 
-def row_width(obs_dim: int, action_dim: int) -> int:
-    """Return the numbers per transition."""
-    return 2 * obs_dim + action_dim + 2
+def row_width(obs_dim: int, action_dim: int, candidates: int = 1) -> int:
+    """Return the numbers per transition, with one or more candidates for what follows."""
+    return obs_dim + action_dim + candidates * (obs_dim + 2)
 
 
-def make_replay(capacity: int, obs_dim: int, action_dim: int) -> Replay:
+def make_replay(capacity: int, obs_dim: int, action_dim: int, candidates: int = 1) -> Replay:
     """Return an empty ring of transitions."""
-    return Replay(jnp.zeros((capacity, row_width(obs_dim, action_dim))), jnp.int32(0), jnp.int32(0))
+    rows = jnp.zeros((capacity, row_width(obs_dim, action_dim, candidates)))
+    return Replay(rows, jnp.int32(0), jnp.int32(0))
 
 
 def pack(batch: Batch) -> Float[Array, "... W"]:
-    """Return transitions as packed rows."""
-    columns = (batch.obs, batch.action, batch.reward[..., None], batch.next_obs)
-    return jnp.concatenate([*columns, batch.done[..., None]], axis=-1)
+    """Return transitions as packed rows; candidates for what follows stand side by side."""
+    shape = (*batch.action.shape[:-1], -1)
+    parts = (batch.obs, batch.action, batch.reward, batch.next_obs, batch.done)
+    return jnp.concatenate([part.reshape(shape) for part in parts], axis=-1)
+
+
+def unpack_candidates(rows: Float[Array, "... W"], obs_dim: int, candidates: int) -> Batch:
+    """Return packed rows as transitions with an axis of candidates for what follows."""
+    end = rows.shape[-1] - candidates * (obs_dim + 2)
+    after = end + candidates
+    next_obs = rows[..., after : after + candidates * obs_dim]
+    return Batch(
+        obs=rows[..., :obs_dim],
+        action=rows[..., obs_dim:end],
+        reward=rows[..., end:after],
+        next_obs=next_obs.reshape(*rows.shape[:-1], candidates, obs_dim),
+        done=rows[..., -candidates:],
+    )
 
 
 def unpack(rows: Float[Array, "... W"], obs_dim: int) -> Batch:

@@ -10,12 +10,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from narl.deep.algorithm_registry import StepRule
+from narl.deep.bonus_state import BonusState
 from narl.deep.config import Config
-from narl.deep.ensemble import Ensemble, Prediction, sample_members
+from narl.deep.ensemble import Ensemble, Prediction, predict_members
 from narl.deep.networks import draw_action, mode_action
 from narl.deep.replay_buffer import Replay, add_where, pack, sample, unpack
 from narl.deep.sac import Batch, Sac, soft_value
-from narl.deep.selection import Candidates, Selected, SelectParams
+from narl.deep.selection import Candidates, Selected, SelectNumbers, SelectParams
 from narl.deep.termination import TerminationFn
 
 
@@ -24,10 +25,7 @@ class ReplicaParams(NamedTuple):
 
     step_rule: Int[Array, ""]
     """Index of the replica's entry in `ModelContext.step_rules`."""
-    radius: Float[Array, ""]
-    """Model radius ε_M; infinity for none."""
-    num_elites: Int[Array, ""]
-    """Members from which MBPO draws."""
+    numbers: SelectNumbers
 
 
 class ModelContext(NamedTuple):
@@ -40,6 +38,16 @@ class ModelContext(NamedTuple):
     config: Config
     step_rules: tuple[StepRule, ...]
     """The ways to select among the members that the replicas of this program use."""
+    bonus_state: BonusState
+    strength: Float[Array, ""] | float = 1.0
+    """1 at the beginning; falls to 0 as the optimism is annealed."""
+    episode_lot: Float[Array, ""] | float = 0.0
+    """A number in [0, 1) that is drawn anew for every real episode."""
+
+    @property
+    def select_params(self) -> SelectParams:
+        """The parameters of a selection or a bonus."""
+        return SelectParams(self.params.numbers, self.strength, self.bonus_state, self.config)
 
 
 class SelectionSums(NamedTuple):
@@ -50,12 +58,12 @@ class SelectionSums(NamedTuple):
     """Steps whose next observation each member gave."""
     reward_chosen: Float[Array, " M"]
     """Steps whose reward each member gave."""
-    distance: Float[Array, " M"]
-    """Sum of the distances ‖ŝ'_m − mean_m ŝ'‖₂."""
-    value_distance: Float[Array, " M"]
-    """Sum of |V(ŝ'_m) − mean_m V|; 0 where the selection looks at no values."""
     fallback: Float[Array, ""]
-    """Steps in which the radius excluded every member."""
+    """Steps in which the radius excluded every member's next observation."""
+    reward_fallback: Float[Array, ""]
+    """Steps in which the radius excluded every member's reward."""
+    bonus: Float[Array, ""]
+    """Sum of the bonuses on the reward."""
     nonfinite: Float[Array, ""]
     """Steps that were not finite; they are not stored and count in no other sum."""
 
@@ -64,77 +72,111 @@ class ImaginedStep(NamedTuple):
     """One step of a batch of trajectories, and how it was selected."""
 
     batch: Batch
-    member: Int[Array, " B"]
-    reward_member: Int[Array, " B"]
-    fallback: Bool[Array, " B"]
-    distance: Float[Array, "M B"]
-    value_distance: Float[Array, "M B"]
+    """The transitions to store; with ``optimism_at=update`` one per member."""
+    selected: Selected
+    """The step that the trajectory takes, its reward without the bonus."""
+    done: Float[Array, " B"]
+    bonus: Float[Array, " B"]
 
 
 def empty_sums(members: int) -> SelectionSums:
     """Return sums over no steps."""
     zeros, zero = jnp.zeros(members), jnp.float32(0.0)
-    return SelectionSums(zero, zeros, zeros, zeros, zeros, zero, zero)
+    return SelectionSums(zero, zeros, zeros, zero, zero, zero, zero)
+
+
+def make_candidates(
+    key: PRNGKeyArray,
+    context: ModelContext,
+    obs: Float[Array, "B D"],
+    action: Float[Array, "B A"],
+    lot: Float[Array, " B"],
+    noisy: Bool[Array, " B"] | bool = True,
+) -> Candidates:
+    """Let every member predict the step: a draw of its Gaussian where ``noisy``, else its mean."""
+    key_model, key_value = jax.random.split(key)
+    forecast = predict_members(key_model, context.ensemble, obs, action, context.config)
+    reward = jnp.where(noisy, forecast.draw.reward, forecast.mean.reward)
+    is_noisy = jnp.asarray(noisy)[..., None]
+    next_obs = jnp.where(is_noisy, forecast.draw.next_obs, forecast.mean.next_obs)
+    prediction = Prediction(reward, next_obs)
+    by_draws = context.params.numbers.score_draws
+    scored = jax.tree.map(lambda a, b: jnp.where(by_draws, a, b), prediction, forecast.mean)
+
+    def values(next_obs: Array | None = None) -> Array:
+        next_obs = scored.next_obs if next_obs is None else next_obs
+        return next_values(key_value, context, obs, action, next_obs)
+
+    return Candidates(
+        obs=obs,
+        action=action,
+        prediction=prediction,
+        mean=forecast.mean,
+        scored=scored,
+        disagreement=forecast.disagreement,
+        information=forecast.information,
+        ranked=context.ensemble.ranked,
+        lot=lot,
+        values=values,
+    )
 
 
 def imagine_step(
     key: PRNGKeyArray,
     context: ModelContext,
     obs: Float[Array, "B D"],
+    lot: Float[Array, " B"],
     *,
     deterministic: bool = False,
+    noisy: Bool[Array, " B"] | bool = True,
 ) -> ImaginedStep:
-    """Let the policy act and every member predict, then select one prediction per row."""
-    key_policy, key_model, key_value, key_select = jax.random.split(key, 4)
+    """Let the policy act and every member predict, then select one prediction per row.
+
+    Predictions are draws where ``noisy`` and the configuration asks for draws, else means.
+    """
+    key_policy, key_model, key_select, key_bonus = jax.random.split(key, 4)
     actor, config = context.sac.actor, context.config
     if deterministic:
         action = mode_action(actor, obs)
     else:
         action = draw_action(key_policy, actor, obs).action
-    prediction = sample_members(key_model, context.ensemble, obs, action, config.draw)
-    candidates = Candidates(
-        obs,
-        action,
-        prediction,
-        context.ensemble.ranked,
-        values=lambda: next_values(key_value, context, obs, action, prediction),
-    )
-    selected, value_distance = _select(key_select, context, candidates)
+    noisy = noisy if config.draw == "sample" else False
+    candidates = make_candidates(key_model, context, obs, action, lot, noisy)
+    selected, bonus = _select(key_select, key_bonus, context, candidates)
     done = context.is_terminal(obs, action, selected.next_obs).astype(jnp.float32)
-    offset = prediction.next_obs - prediction.next_obs.mean(0)
-    return ImaginedStep(
-        Batch(obs, action, selected.reward, selected.next_obs, done),
-        selected.member,
-        selected.reward_member,
-        selected.fallback,
-        jnp.sqrt((offset**2).sum(-1)),
-        value_distance,
-    )
+    batch = Batch(obs, action, selected.reward + bonus, selected.next_obs, done)
+    if config.optimism_at == "update":
+        batch = _all_candidates(context, candidates, bonus)
+    return ImaginedStep(batch, selected, done, bonus)
+
+
+def _all_candidates(
+    context: ModelContext, candidates: Candidates, bonus: Float[Array, " B"]
+) -> Batch:
+    """Return the transitions of all members, from which the update will choose."""
+    obs, action, scored = candidates.obs, candidates.action, candidates.scored
+    next_obs = jnp.moveaxis(scored.next_obs, 0, 1)
+    ends = jax.vmap(lambda after: context.is_terminal(obs, action, after))(scored.next_obs)
+    reward = scored.reward.T + bonus[:, None]
+    return Batch(obs, action, reward, next_obs, ends.T.astype(jnp.float32))
 
 
 def _select(
-    key: PRNGKeyArray, context: ModelContext, candidates: Candidates
-) -> tuple[Selected, Float[Array, "M B"]]:
-    """Select as the replica's algorithm does; also return the distances of the members' values."""
-    replica = context.params
-    params = SelectParams(replica.radius, replica.num_elites, context.config)
+    key: PRNGKeyArray, key_bonus: PRNGKeyArray, context: ModelContext, candidates: Candidates
+) -> tuple[Selected, Float[Array, " B"]]:
+    """Select as the replica's algorithm does; also return its bonus."""
+    params = context.select_params
 
-    def branch(rule: StepRule) -> tuple[Selected, Float[Array, "M B"]]:
+    def branch(rule: StepRule) -> tuple[Selected, Float[Array, " B"]]:
         selected = rule.select(key, candidates, params)
-        if rule.bonus is not None:
-            reward = selected.reward + rule.bonus(candidates, params)
-            selected = selected._replace(reward=reward)
-        values = selected.values
-        if values is None:
-            value_distance = jnp.zeros(candidates.prediction.reward.shape)
-        else:
-            value_distance = jnp.abs(values - values.mean(0))
-        return selected._replace(values=None), value_distance
+        if rule.bonus is None:
+            return selected, jnp.zeros_like(selected.reward)
+        return selected, rule.bonus(key_bonus, candidates, selected, params)
 
     branches = [functools.partial(branch, rule) for rule in context.step_rules]
     if len(branches) == 1:
         return branches[0]()
-    return jax.lax.switch(replica.step_rule, branches)
+    return jax.lax.switch(context.params.step_rule, branches)
 
 
 def next_values(
@@ -142,31 +184,34 @@ def next_values(
     context: ModelContext,
     obs: Float[Array, "B D"],
     action: Float[Array, "B A"],
-    prediction: Prediction,
-) -> Float[Array, "M B"]:
-    """Return the soft value of every member's next state, 0 where the episode ends there."""
-    members, num_rows, obs_dim = prediction.next_obs.shape
-    flat = prediction.next_obs.reshape(-1, obs_dim)
-    value = soft_value(key, context.sac, flat, context.config.value_samples)
-    done = jax.vmap(lambda next_obs: context.is_terminal(obs, action, next_obs))(
-        prediction.next_obs
+    next_obs: Float[Array, "K B D"],
+) -> Float[Array, "K B"]:
+    """Return the soft value of next states, 0 where the episode ends there.
+
+    The noise of the policy's actions is common to the K candidates of a row, so that candidates
+    that agree have equal values.
+    """
+    sac, numbers = context.sac, context.params.numbers
+    critic = jax.tree.map(
+        lambda a, b: jnp.where(numbers.target_critics, a, b), sac.target, sac.critic
     )
-    return jnp.where(done, 0.0, value.reshape(members, num_rows))
+    value = soft_value(key, sac._replace(critic=critic), next_obs, context.config.value_samples)
+    done = jax.vmap(lambda after: context.is_terminal(obs, action, after))(next_obs)
+    return jnp.where(done, 0.0, value)
 
 
 def _add_step(
     sums: SelectionSums, step: ImaginedStep, alive: Bool[Array, " B"], finite: Bool[Array, " B"]
 ) -> SelectionSums:
     weight = (alive & finite).astype(jnp.float32)
-    members = jnp.arange(sums.chosen.shape[0])[:, None]
-    value_distance = jnp.where(weight > 0, step.value_distance, 0.0)
+    members, selected = jnp.arange(sums.chosen.shape[0])[:, None], step.selected
     return SelectionSums(
         steps=sums.steps + weight.sum(),
-        chosen=sums.chosen + (weight * (step.member == members)).sum(-1),
-        reward_chosen=sums.reward_chosen + (weight * (step.reward_member == members)).sum(-1),
-        distance=sums.distance + jnp.where(weight > 0, step.distance, 0.0).sum(-1),
-        value_distance=sums.value_distance + value_distance.sum(-1),
-        fallback=sums.fallback + (weight * step.fallback).sum(),
+        chosen=sums.chosen + (weight * (selected.member == members)).sum(-1),
+        reward_chosen=sums.reward_chosen + (weight * (selected.reward_member == members)).sum(-1),
+        fallback=sums.fallback + (weight * selected.fallback).sum(),
+        reward_fallback=sums.reward_fallback + (weight * selected.reward_fallback).sum(),
+        bonus=sums.bonus + jnp.where(weight > 0, step.bonus, 0.0).sum(),
         nonfinite=sums.nonfinite + (alive & ~finite).sum(),
     )
 
@@ -191,19 +236,21 @@ def branched_rollouts(
     num_chunks = -(-num_rollouts // chunk)
 
     def one_chunk(i: Array, carry: tuple[Replay, SelectionSums]) -> tuple[Replay, SelectionSums]:
-        key_start, key_steps = jax.random.split(jax.random.fold_in(key, i))
+        key_start, key_steps, key_lot = jax.random.split(jax.random.fold_in(key, i), 3)
         starts = unpack(sample(key_start, real, (chunk,)), obs_dim).obs
         # The last chunk may reach beyond the number of rollouts.
         begun = i * chunk + jnp.arange(chunk) < num_rollouts
+        lot = _lots(key_lot, context, chunk)
 
         def one_step(t: Array, carry: tuple) -> tuple:
             model, sums, obs, alive = carry
-            step = imagine_step(jax.random.fold_in(key_steps, t), context, obs)
-            finite = jnp.isfinite(step.batch.next_obs).all(-1) & jnp.isfinite(step.batch.reward)
+            step = imagine_step(jax.random.fold_in(key_steps, t), context, obs, lot)
+            rows, next_obs = pack(step.batch), step.selected.next_obs
+            finite = jnp.isfinite(rows).all(-1) & jnp.isfinite(next_obs).all(-1)
             kept = alive & finite
-            model = add_where(model, pack(step.batch), kept, retained)
-            still_alive = kept & (step.batch.done < 0.5)
-            return model, _add_step(sums, step, alive, finite), step.batch.next_obs, still_alive
+            model = add_where(model, rows, kept, retained)
+            still_alive = kept & (step.done < 0.5)
+            return model, _add_step(sums, step, alive, finite), next_obs, still_alive
 
         model, sums, _, _ = jax.lax.fori_loop(0, length, one_step, (*carry, starts, begun))
         return model, sums
@@ -212,14 +259,25 @@ def branched_rollouts(
     return jax.lax.fori_loop(0, num_chunks, one_chunk, (model, empty_sums(members)))
 
 
+def _lots(key: PRNGKeyArray, context: ModelContext, num_rows: int) -> Float[Array, " B"]:
+    """Draw a number per imagined trajectory; it is the real episode's where the option says so."""
+    drawn = jax.random.uniform(key, (num_rows,))
+    return jnp.where(context.params.numbers.per_episode, context.episode_lot, drawn)
+
+
 def model_returns(
     key: PRNGKeyArray, context: ModelContext, starts: Float[Array, "B D"], horizon: int
-) -> Float[Array, "B H"]:
+) -> tuple[Float[Array, "B H"], Float[Array, "B H"]]:
     """Return the deterministic policy's Σ r inside the model after each of ``horizon`` steps.
 
-    The sum stops growing where an imagined episode terminates. All lengths are returned, because
-    the environment may truncate its own episodes before the ``horizon``.
+    The first returns are under draws of the members' predictions, the second under their means. The
+    rewards are without a bonus. A sum stops growing where an imagined episode terminates. All
+    lengths are returned, because the environment may truncate its own episodes before the
+    ``horizon``.
     """
+    num_starts = starts.shape[0]
+    noisy = jnp.arange(2 * num_starts) < num_starts
+    lot = jnp.tile(_lots(jax.random.fold_in(key, horizon), context, num_starts), 2)
 
     def any_alive(carry: tuple) -> Array:
         t, _, alive, _, _ = carry
@@ -227,15 +285,18 @@ def model_returns(
 
     def step(carry: tuple) -> tuple:
         t, obs, alive, total, sums = carry
-        imagined = imagine_step(jax.random.fold_in(key, t), context, obs, deterministic=True).batch
-        total = total + jnp.where(alive, imagined.reward, 0.0)
-        still_alive = alive & (imagined.done < 0.5) & jnp.isfinite(imagined.next_obs).all(-1)
+        key_step = jax.random.fold_in(key, t)
+        imagined = imagine_step(key_step, context, obs, lot, deterministic=True, noisy=noisy)
+        selected = imagined.selected
+        total = total + jnp.where(alive, selected.reward, 0.0)
+        still_alive = alive & (imagined.done < 0.5) & jnp.isfinite(selected.next_obs).all(-1)
         # A trajectory that ended keeps its last finite observation while the others go on.
-        obs = jnp.where(still_alive[:, None], imagined.next_obs, obs)
+        obs = jnp.where(still_alive[:, None], selected.next_obs, obs)
         return t + 1, obs, still_alive, total, sums.at[:, t].set(total)
 
-    alive = jnp.ones(starts.shape[0], bool)
-    total, sums = jnp.zeros(starts.shape[0]), jnp.zeros((starts.shape[0], horizon))
-    end = jax.lax.while_loop(any_alive, step, (jnp.int32(0), starts, alive, total, sums))
-    num_steps, _, _, total, sums = end
-    return jnp.where(jnp.arange(horizon) < num_steps, sums, total[:, None])
+    alive = jnp.ones(2 * num_starts, bool)
+    total, sums = jnp.zeros(2 * num_starts), jnp.zeros((2 * num_starts, horizon))
+    begin = (jnp.int32(0), jnp.tile(starts, (2, 1)), alive, total, sums)
+    num_steps, _, _, total, sums = jax.lax.while_loop(any_alive, step, begin)
+    sums = jnp.where(jnp.arange(horizon) < num_steps, sums, total[:, None])
+    return sums[:num_starts], sums[num_starts:]

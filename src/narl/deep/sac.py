@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -13,7 +14,6 @@ from narl.deep.config import Config
 from narl.deep.networks import (
     Network,
     action_gaussian,
-    draw_action,
     init_actor,
     init_critic,
     squash,
@@ -23,13 +23,20 @@ from narl.paper import implements
 
 
 class Batch(NamedTuple):
-    """Transitions; ``done`` is 1 where the episode terminated (not at a time limit)."""
+    """Transitions; ``done`` is 1 where the episode terminated (not at a time limit).
+
+    With ``optimism_at=update`` reward, next_obs and done have a further axis: one entry per member.
+    """
 
     obs: Float[Array, "B D"]
     action: Float[Array, "B A"]
-    reward: Float[Array, " B"]
-    next_obs: Float[Array, "B D"]
-    done: Float[Array, " B"]
+    reward: Float[Array, "B *M"]
+    next_obs: Float[Array, "B *M D"]
+    done: Float[Array, "B *M"]
+
+
+ChooseFn = Callable[[Array, Array], tuple[Array, Array]]
+"""Chooses a reward and a value per row from those of M candidates, each of shape [M, B]."""
 
 
 class Sac(NamedTuple):
@@ -90,14 +97,21 @@ def init_sac(key: PRNGKeyArray, obs_dim: int, action_dim: int, config: Config) -
 
 @implements("app:e")
 def soft_value(
-    key: PRNGKeyArray, sac: Sac, obs: Float[Array, "B D"], num_samples: int = 1
-) -> Float[Array, " B"]:
-    """Estimate V(s) = E_{a∼π}[min_i Q_i(s,a) − α log π(a|s)] from ``num_samples`` actions."""
-    alpha = jnp.exp(sac.log_alpha)
+    key: PRNGKeyArray, sac: Sac, obs: Float[Array, "*K B D"], num_samples: int = 1
+) -> Float[Array, "*K B"]:
+    """Estimate V(s) = E_{a∼π}[min_i Q_i(s,a) − α log π(a|s)] from ``num_samples`` actions.
+
+    A leading axis is one of candidates: the noise of the actions is common to them.
+    """
+    alpha, flat = jnp.exp(sac.log_alpha), obs.reshape(-1, obs.shape[-1])
+    gaussian = action_gaussian(sac.actor, flat)
 
     def once(key: PRNGKeyArray) -> Array:
-        drawn = draw_action(key, sac.actor, obs)
-        return twin_values(sac.critic, obs, drawn.action).min(0) - alpha * drawn.log_prob
+        noise = jax.random.normal(key, (obs.shape[-2], gaussian.mean.shape[-1]))
+        noise = jnp.broadcast_to(noise, (*obs.shape[:-1], noise.shape[-1]))
+        drawn = squash(gaussian, noise.reshape(gaussian.mean.shape))
+        value = twin_values(sac.critic, flat, drawn.action).min(0) - alpha * drawn.log_prob
+        return value.reshape(obs.shape[:-1])
 
     if num_samples == 1:
         return once(key)
@@ -105,13 +119,27 @@ def soft_value(
 
 
 def td_target(
-    noise: Float[Array, "B A"], sac: Sac, batch: Batch, config: Config
+    noise: Float[Array, "B A"],
+    sac: Sac,
+    batch: Batch,
+    config: Config,
+    choose: ChooseFn | None = None,
 ) -> Float[Array, " B"]:
-    """Return r + γ(1 − done)·[min_i Q'_i(s',a') − α log π(a'|s')] with the target critics."""
-    drawn = squash(action_gaussian(sac.actor, batch.next_obs), noise)
-    following = twin_values(sac.target, batch.next_obs, drawn.action).min(0)
-    value = following - jnp.exp(sac.log_alpha) * drawn.log_prob
-    return batch.reward + config.discount * (1.0 - batch.done) * value
+    """Return r + γ(1 − done)·[min_i Q'_i(s',a') − α log π(a'|s')] with the target critics.
+
+    Of several candidates per row ``choose`` takes the reward and the value, as ESPI does.
+    """
+    alpha = jnp.exp(sac.log_alpha)
+
+    def following(next_obs: Float[Array, "B D"]) -> Float[Array, " B"]:
+        drawn = squash(action_gaussian(sac.actor, next_obs), noise)
+        return twin_values(sac.target, next_obs, drawn.action).min(0) - alpha * drawn.log_prob
+
+    if choose is None:
+        return batch.reward + config.discount * (1.0 - batch.done) * following(batch.next_obs)
+    values = jax.vmap(following, in_axes=1)(batch.next_obs)
+    reward, value = choose(batch.reward.T, (1.0 - batch.done.T) * values)
+    return reward + config.discount * value
 
 
 def critic_loss(
@@ -142,10 +170,16 @@ def alpha_loss(
     return -log_alpha * (log_prob + target_entropy)
 
 
-def update(noise: Noise, sac: Sac, batch: Batch, config: Config) -> tuple[Sac, Losses]:
+def update(
+    noise: Noise,
+    sac: Sac,
+    batch: Batch,
+    config: Config,
+    choose: ChooseFn | None = None,
+) -> tuple[Sac, Losses]:
     """Update the critics, then the actor, then the temperature, then the target."""
     opt = optimiser(config)
-    target = td_target(noise.target, sac, batch, config)
+    target = td_target(noise.target, sac, batch, config, choose)
     (loss_q, q_value), grad = jax.value_and_grad(critic_loss, has_aux=True)(
         sac.critic, batch, target
     )
@@ -166,7 +200,13 @@ def update(noise: Noise, sac: Sac, batch: Batch, config: Config) -> tuple[Sac, L
     return Sac(actor, critic, moved, log_alpha, actor_opt, critic_opt, alpha_opt), losses
 
 
-def update_many(key: PRNGKeyArray, sac: Sac, batches: Batch, config: Config) -> tuple[Sac, Losses]:
+def update_many(
+    key: PRNGKeyArray,
+    sac: Sac,
+    batches: Batch,
+    config: Config,
+    choose: ChooseFn | None = None,
+) -> tuple[Sac, Losses]:
     """Do one update per leading entry of ``batches``, in order, and average the losses."""
     num_updates, *shape = batches.action.shape
     keys = jax.random.split(key, num_updates)
@@ -175,7 +215,7 @@ def update_many(key: PRNGKeyArray, sac: Sac, batches: Batch, config: Config) -> 
 
     def body(sac: Sac, item: tuple[Noise, Batch]) -> tuple[Sac, Losses]:
         noise, batch = item
-        return update(noise, sac, batch, config)
+        return update(noise, sac, batch, config, choose)
 
     sac, losses = jax.lax.scan(body, sac, (noise, batches))
     return sac, jax.tree.map(jnp.mean, losses)

@@ -7,16 +7,18 @@ hand it to an agent: `narl.NARL(env, select=my_function)`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from narl.deep.bonus_state import BonusState
 from narl.deep.config import Config
 from narl.deep.ensemble import Prediction
-from narl.optimism import Choice, optimistic
+from narl.optimism import optimistic
 from narl.paper import implements
 
 
@@ -26,21 +28,110 @@ class Candidates(NamedTuple):
     obs: Float[Array, "B D"]
     action: Float[Array, "B A"]
     prediction: Prediction
-    """Reward [M, B] and next observation [M, B, D] of every member."""
+    """Reward [M, B] and next observation [M, B, D] that are stored if a member is chosen."""
+    mean: Prediction
+    """The means of the members' Gaussians."""
+    scored: Prediction
+    """The predictions that members are compared by: the means, or draws with ``score=draw``."""
+    disagreement: Float[Array, " B"]
+    """σ(s,a): standard deviation of the members' means, in units of the data."""
+    information: Float[Array, " B"]
+    """log(1 + epistemic variance / aleatoric variance), averaged over the outputs."""
     ranked: Int[Array, " M"]
     """The members by their error on held-out data, the best first."""
-    values: Callable[[], Float[Array, "M B"]]
-    """Computes the soft value of every member's next observation, 0 where the episode ends."""
+    lot: Float[Array, " B"]
+    """A number in [0, 1) per imagined trajectory, the same at each of its steps; with
+    ``one_member_per=episode`` the same for all trajectories while a real episode lasts."""
+    values: Callable[..., Float[Array, "K B"]]
+    """Computes the soft value of next observations [K, B, D], 0 where the episode ends there;
+    without an argument, of ``scored``."""
 
 
-class SelectParams(NamedTuple):
-    """Parameters of a selection: numbers that may differ between replicas, and the rest."""
+class SelectNumbers(NamedTuple):
+    """The options of optimism as numbers, in which the replicas of one program may differ."""
 
     radius: Float[Array, ""] | float
     """Model radius ε_M; infinity for none."""
+    relative: Bool[Array, ""] | bool
+    """Whether the radius is in units of the members' standard deviation."""
+    above_only: Bool[Array, ""] | bool
+    """Whether only predictions above μ + ε are excluded."""
+    by_return: Bool[Array, ""] | bool
+    """Whether r + γV decides for both maxima which members are excluded."""
+    joint: Bool[Array, ""] | bool
+    """Whether one maximum of r + γV gives reward and next state."""
+    random_fallback: Bool[Array, ""] | bool
+    """Whether a random member is taken where all are excluded, not the closest to the mean."""
+    score_draws: Bool[Array, ""] | bool
+    """Whether members are compared by draws, not by their means."""
+    target_critics: Bool[Array, ""] | bool
+    """Whether the target critics value the candidates, not the online ones."""
+    anneal_radius: Bool[Array, ""] | bool
+    """Whether annealing shrinks the radius, not the share of optimistic steps."""
+    anneal_steps: Float[Array, ""] | float
+    """Steps after which the optimism has fallen to 0; infinity: it stays."""
+    noise_scale: Float[Array, ""] | float
+    """c of the noise-augmented reward."""
+    bonus_weight: Float[Array, ""] | float
+    """λ of SOMBRL's bonus."""
+    reach: Float[Array, ""] | float
+    """β of H-UCRL."""
+    per_episode: Bool[Array, ""] | bool
+    """Whether Thompson sampling keeps a member for a real episode."""
     num_elites: Int[Array, ""] | int
+    """Members from which MBPO draws."""
+
+
+def select_numbers(config: Config) -> SelectNumbers:
+    """Return the options of optimism of a configuration as plain numbers."""
+    infinity = float("inf")
+    return SelectNumbers(
+        radius=infinity if config.radius is None else float(config.radius),
+        relative=config.radius_unit == "spread",
+        above_only=config.exclude == "above",
+        by_return=config.exclude_by == "return",
+        joint=config.joint,
+        random_fallback=config.fallback == "random",
+        score_draws=config.score == "draw",
+        target_critics=config.value_critics == "target",
+        anneal_radius=config.anneal == "radius",
+        anneal_steps=infinity if config.anneal_steps is None else float(config.anneal_steps),
+        noise_scale=float(config.noise_scale),
+        bonus_weight=float(config.bonus_weight),
+        reach=float(config.reach),
+        per_episode=config.one_member_per == "episode",
+        num_elites=config.num_elites,
+    )
+
+
+def stack_numbers(numbers: Sequence[SelectNumbers]) -> SelectNumbers:
+    """Return the numbers of several replicas, with a leading axis of replicas."""
+    types = {bool: np.bool_, int: np.int32, float: np.float32}
+    columns: list[Any] = [np.array(x, types[type(x[0])]) for x in zip(*numbers, strict=True)]
+    return SelectNumbers(*columns)
+
+
+class SelectParams(NamedTuple):
+    """Parameters of a selection or a bonus."""
+
+    numbers: SelectNumbers
+    strength: Float[Array, ""] | float
+    """1 at the beginning; falls to 0 over ``anneal_steps``."""
+    state: BonusState
+    """Running statistics of what the members disagree on."""
     config: Config
-    """The configuration of the program; algorithm, radius and elites are those of one replica."""
+    """The configuration of the program; the options in ``numbers`` are those of one replica."""
+
+    @property
+    def radius(self) -> Float[Array, ""] | float:
+        """Model radius ε_M, annealed if that was asked for; infinity for none."""
+        shrinks = jnp.asarray(self.numbers.anneal_radius) & jnp.isfinite(self.numbers.radius)
+        return jnp.where(shrinks, self.strength, 1.0) * self.numbers.radius
+
+    @property
+    def num_elites(self) -> Int[Array, ""] | int:
+        """Members from which MBPO draws."""
+        return self.numbers.num_elites
 
 
 class Selected(NamedTuple):
@@ -53,9 +144,9 @@ class Selected(NamedTuple):
     reward_member: Int[Array, " B"]
     """The member that predicted the reward."""
     fallback: Bool[Array, " B"]
-    """Whether the radius excluded every member, for the reward or for the next observation."""
-    values: Float[Array, "M B"] | None = None
-    """The values that the selection looked at, for the metrics; None: it looked at none."""
+    """Whether the radius excluded every member's next observation."""
+    reward_fallback: Bool[Array, " B"]
+    """Whether the radius excluded every member's reward."""
 
 
 SelectFn = Callable[[PRNGKeyArray, Candidates, SelectParams], Selected]
@@ -66,56 +157,106 @@ def take_members(
     member: Int[Array, " B"],
     reward_member: Int[Array, " B"] | None = None,
     fallback: Bool[Array, " B"] | None = None,
-    values: Float[Array, "M B"] | None = None,
+    reward_fallback: Bool[Array, " B"] | None = None,
 ) -> Selected:
     """Return the steps of one chosen member per row; the reward may come from another member."""
     prediction, rows = candidates.prediction, jnp.arange(member.shape[0])
     reward_member = member if reward_member is None else reward_member
+    never = jnp.zeros(rows.shape, bool)
     return Selected(
         reward=prediction.reward[reward_member, rows],
         next_obs=prediction.next_obs[member, rows],
         member=member,
         reward_member=reward_member,
-        fallback=jnp.zeros(rows.shape, bool) if fallback is None else fallback,
-        values=values,
+        fallback=never if fallback is None else fallback,
+        reward_fallback=never if reward_fallback is None else reward_fallback,
     )
+
+
+def draw_elites(
+    key: PRNGKeyArray, ranked: Int[Array, " M"], num_elites: Int[Array, ""] | int, num_rows: int
+) -> Int[Array, " B"]:
+    """Draw a member per row, uniformly among the best ``num_elites``."""
+    return ranked[jax.random.randint(key, (num_rows,), 0, num_elites)]
 
 
 @implements("sec:6.1-elite")
 def select_elite(key: PRNGKeyArray, candidates: Candidates, params: SelectParams) -> Selected:
     """Draw a member uniformly among the best ``num_elites``, anew at every step (MBPO)."""
     num_rows = candidates.obs.shape[0]
-    drawn = jax.random.randint(key, (num_rows,), 0, params.num_elites)
-    return take_members(candidates, candidates.ranked[drawn])
+    return take_members(
+        candidates, draw_elites(key, candidates.ranked, params.num_elites, num_rows)
+    )
+
+
+class MemberChoice(NamedTuple):
+    """The members that optimism chooses, and whether the radius had excluded all of them."""
+
+    member: Int[Array, " B"]
+    reward_member: Int[Array, " B"]
+    fallback: Bool[Array, " B"]
+    reward_fallback: Bool[Array, " B"]
 
 
 @implements("eq:2", "sec:6.1-selection", "app:e")
-def select_optimistic(key: PRNGKeyArray, candidates: Candidates, params: SelectParams) -> Selected:
-    """Take r̃ = max_m r^(m) (term A) and the next state of largest value (term B), within ε_M.
+def choose_members(
+    key: PRNGKeyArray,
+    reward: Float[Array, "M B"],
+    values: Float[Array, "M B"],
+    params: SelectParams,
+) -> MemberChoice:
+    """Return argmax_m r^(m) (term A) and argmax_m V(s'^(m)) (term B), within ε_M of the mean.
 
-    The radius is an absolute distance from the mean over the members, for rewards and for values
-    alike; infinity admits every member. With ``joint`` one maximum of r + γV decides both.
+    The options decide how: the radius is absolute or in units of the members' deviation; it
+    excludes on both sides or only above; each maximum has an exclusion of its own or r + γV decides
+    for both; with ``joint`` one maximum of r + γV gives both members.
     """
-    key_reward, key_value = jax.random.split(key)
-    config, reward = params.config, candidates.prediction.reward
-    values = candidates.values()
-    if config.joint:
-        both = optimistic(reward + config.discount * values, params.radius)
-        member, excluded = _with_fallback(key_value, both, config)
-        return take_members(candidates, member, fallback=excluded, values=values)
-    term_a = optimistic(reward, params.radius)
-    term_b = optimistic(values, params.radius)
-    reward_member, excluded_a = _with_fallback(key_reward, term_a, config)
-    member, excluded_b = _with_fallback(key_value, term_b, config)
-    return take_members(candidates, member, reward_member, excluded_a | excluded_b, values)
+    numbers, key_reward, key_value = params.numbers, *jax.random.split(key)
+    total = reward + params.config.discount * values
+    by_return = jnp.asarray(numbers.by_return) | jnp.asarray(numbers.joint)
+
+    def best(key: PRNGKeyArray, score: Array) -> tuple[Array, Array]:
+        judged = jnp.where(by_return, total, score)
+        spread = jnp.where(numbers.relative, judged.std(0), 1.0)
+        radius = jnp.where(jnp.isfinite(params.radius), params.radius * spread, jnp.inf)
+        choice = optimistic(score, radius, judged=judged, above_only=numbers.above_only)
+        excluded = ~choice.admitted.any(axis=0)
+        drawn = jax.random.randint(key, choice.member.shape, 0, score.shape[0])
+        return jnp.where(excluded & numbers.random_fallback, drawn, choice.member), excluded
+
+    member, fallback = best(key_value, jnp.where(numbers.joint, total, values))
+    reward_member, reward_fallback = best(key_reward, reward)
+    return MemberChoice(
+        member,
+        jnp.where(numbers.joint, member, reward_member),
+        fallback,
+        jnp.where(numbers.joint, fallback, reward_fallback),
+    )
 
 
-def _with_fallback(
-    key: PRNGKeyArray, choice: Choice, config: Config
-) -> tuple[Int[Array, " B"], Bool[Array, " B"]]:
-    """Return the member, and whether the radius excluded all of them."""
-    excluded = ~choice.admitted.any(axis=0)
-    if config.fallback == "closest":  # the rule of `optimistic` itself
-        return choice.member, excluded
-    random_member = jax.random.randint(key, choice.member.shape, 0, choice.admitted.shape[0])
-    return jnp.where(excluded, random_member, choice.member), excluded
+def choose_or_draw(
+    key: PRNGKeyArray,
+    reward: Float[Array, "M B"],
+    values: Float[Array, "M B"],
+    ranked: Int[Array, " M"],
+    params: SelectParams,
+) -> MemberChoice:
+    """Choose as `choose_members`; where annealing made a step not optimistic, draw an elite one."""
+    key_choice, key_share, key_elite = jax.random.split(key, 3)
+    num_rows = reward.shape[1]
+    choice = choose_members(key_choice, reward, values, params)
+    share = jnp.where(params.numbers.anneal_radius, 1.0, params.strength)
+    is_optimistic = jax.random.uniform(key_share, (num_rows,)) < share
+    elite = draw_elites(key_elite, ranked, params.num_elites, num_rows)
+    return MemberChoice(
+        jnp.where(is_optimistic, choice.member, elite),
+        jnp.where(is_optimistic, choice.reward_member, elite),
+        choice.fallback & is_optimistic,
+        choice.reward_fallback & is_optimistic,
+    )
+
+
+def select_optimistic(key: PRNGKeyArray, candidates: Candidates, params: SelectParams) -> Selected:
+    """Take the reward and the next state that `choose_or_draw` finds best (NARL)."""
+    reward, values = candidates.scored.reward, candidates.values()
+    return take_members(candidates, *choose_or_draw(key, reward, values, candidates.ranked, params))

@@ -23,13 +23,18 @@ from narl.deep.ensemble_fit import FitReport
 from narl.deep.replay_buffer import Replay, row_width
 from narl.deep.replicas import Replicas
 from narl.deep.rollout import SelectionSums
+from narl.deep.selection_diagnostics import FitDiagnostics
 from narl.deep.trainer import Trainer
 from narl.errors import InputError
 from narl.storage.arrays import check_array
 
 STATE = "state."
 """Prefix of the arrays of `ReplicaState` in a checkpoint."""
-REPORTS: dict[str, Any] = {"fit": FitReport, "selections": SelectionSums}
+REPORTS: dict[str, Any] = {
+    "fit": FitReport,
+    "selections": SelectionSums,
+    "diagnostics": FitDiagnostics,
+}
 PIECE_BYTES = 1 << 25
 """Bytes that are fetched from the device at a time."""
 _NO_ROWS: Any = np.zeros(0, np.float32)
@@ -149,7 +154,8 @@ def restore(
     like = _without_rows(trainer.replicas, trainer.state())
     state = unflatten_tree(like, with_prefix(arrays, STATE))
     imagined = [arrays[f"imagined.{i}"] for i in range(len(trainer.seeds))]
-    width = row_width(trainer.algorithm.obs_dim, trainer.algorithm.action_dim)
+    dims = trainer.algorithm.obs_dim, trainer.algorithm.action_dim
+    width = row_width(*dims, trainer.config.num_stored_candidates)
     rows = put_rows(
         np.asarray(state.model.num_added), imagined, (trainer.config.model_capacity, width)
     )

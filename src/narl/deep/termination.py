@@ -2,7 +2,8 @@
 
 Each function is the rule of Gymnasium's environment of that name (v4 and v5 agree), written over
 observations. Gymnasium tests the simulator's state; the observation leaves out x (and y), so that
-index 0 of an observation is the height z, except for InvertedPendulum, which keeps its cart's x.
+index 0 of an observation is the height z, except for InvertedPendulum and MountainCarContinuous,
+which keep x.
 
 MBPO's rules differ from Gymnasium's in two places, and Gymnasium's hold here: Humanoid's bounds on
 z are strict, and a height that is NaN ends the episode. One rule cannot be told from an
@@ -35,7 +36,7 @@ def never(
     action: Float[Array, "*batch A"],
     next_obs: Float[Array, "*batch D"],
 ) -> Bool[Array, "*batch"]:
-    """Return False: no transition ends the episode (HalfCheetah, Pendulum)."""
+    """Return False: no transition ends the episode (HalfCheetah, Pendulum, narl's tasks)."""
     return jnp.zeros(next_obs.shape[:-1], dtype=bool)
 
 
@@ -103,6 +104,15 @@ def humanoid(
     """Return whether the humanoid is unhealthy; healthy: 1 < z < 2."""
     z = next_obs[..., 0]
     return ~((z > 1.0) & (z < 2.0))
+
+
+def mountain_car_continuous(
+    obs: Float[Array, "*batch D"],
+    action: Float[Array, "*batch A"],
+    next_obs: Float[Array, "*batch D"],
+) -> Bool[Array, "*batch"]:
+    """Return whether the car is at the goal, x ≥ .45, and does not roll back, v ≥ 0."""
+    return (next_obs[..., 0] >= 0.45) & (next_obs[..., 1] >= 0.0)
 
 
 def check_termination(termination: Any, *, names_allowed: bool = True) -> None:

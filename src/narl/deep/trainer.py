@@ -18,21 +18,24 @@ import numpy as np
 from jaxtyping import Float, Num
 
 from narl.deep.algorithm import Algorithm, ReplicaState, StepInfo
-from narl.deep.algorithm_registry import MODEL_BASED, StepRule, step_rule_of
+from narl.deep.algorithm_registry import StepRule, step_rule_of
 from narl.deep.config import Config, used_by
 from narl.deep.counters import new_counters
 from narl.deep.device import Device
 from narl.deep.environment import HostEnv
 from narl.deep.evaluation import Evaluator
-from narl.deep.finite_check import check_finite, refuse_nonfinite
+from narl.deep.finite_check import check_finite, refuse_all_nonfinite
 from narl.deep.metrics import epoch_metrics
 from narl.deep.replicas import Replicas, make_replicas
 from narl.deep.rollout import ReplicaParams
+from narl.deep.selection import select_numbers, stack_numbers
 from narl.deep.training_environment import choose_termination, open_training_env
 from narl.deep.user_parts import NO_PARTS, UserParts
 from narl.errors import InputError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+_ALWAYS = ("mbpo", "narl")
+"""The algorithms whose branches are in every program on a CPU."""
 
 
 def _timed(part: str) -> Callable[[Method], Method]:
@@ -66,7 +69,7 @@ class Trainer:
         if len({config.shape for config in configs}) > 1:
             raise InputError(
                 "configs: they cannot be trained together; they may differ in algorithm (with a "
-                "model), radius, elites and seeds only"
+                "model), options of optimism, elites and seeds only"
             )
         self.config, self.parts = configs[0], parts
         self.replica_configs = [config for config in configs for _ in config.seeds]
@@ -152,10 +155,13 @@ class Trainer:
     def _imagine(self) -> None:
         """Fill the model buffer with imagined transitions."""
         reports = self.counters.reports
-        sums = jax.tree.map(np.asarray, self._device.imagine(self._step_info()).result())
-        refuse_nonfinite("imagined steps", sums.nonfinite, self.active, self._where)
-        earlier = reports.get("selections")
-        reports["selections"] = sums if earlier is None else jax.tree.map(np.add, earlier, sums)
+        imagined = jax.tree.map(np.asarray, self._device.imagine(self._step_info()).result())
+        sums = imagined.sums
+        refuse_all_nonfinite(sums.nonfinite, sums.steps, self.active, self._where)
+        reports["selections"] = _joined(np.add, reports.get("selections"), sums)
+        # One entry per fit, along an axis after that of the replicas.
+        fits = jax.tree.map(lambda x: x[:, None], imagined.diagnostics)
+        reports["diagnostics"] = _joined(_appended, reports.get("diagnostics"), fits)
 
     @_timed("eval")
     def _end_epoch(self, info: StepInfo) -> dict[str, Any]:
@@ -254,14 +260,12 @@ class Trainer:
             step_rules,
         )
 
-    def _init_state(self, optimism: Sequence[int]) -> Any:
+    def _init_state(self, step_rules: Sequence[int]) -> Any:
         """Reset the environments and return the first state of every replica."""
         configs = self.replica_configs
-        radii = [np.inf if config.radius is None else config.radius for config in configs]
         params = ReplicaParams(
-            np.array(optimism, np.int32),  # type: ignore[arg-type]
-            np.array(radii, np.float32),  # type: ignore[arg-type]
-            np.array([config.num_elites for config in configs], np.int32),  # type: ignore[arg-type]
+            np.array(step_rules, np.int32),  # type: ignore[arg-type]
+            stack_numbers([select_numbers(config) for config in configs]),
         )
         obs = np.stack([env.reset() for env in self.envs])
         seeds = np.array(self.seeds, np.uint32)
@@ -287,6 +291,15 @@ class Trainer:
         return f"step {self.counters.step}: {kind}seed {self.seeds[replica]}"
 
 
+def _appended(earlier: np.ndarray, more: np.ndarray) -> np.ndarray:
+    return np.concatenate([earlier, more], axis=1)
+
+
+def _joined(join: Callable[..., np.ndarray], earlier: Any, more: Any) -> Any:
+    """Return a report that joins an earlier one, if there is one, and a later one."""
+    return more if earlier is None else jax.tree.map(join, earlier, more)
+
+
 def _kind(config: Config) -> str:
     """Describe the algorithm of a configuration, with the radius if the algorithm has one."""
     has_radius = config.algo in used_by("radius")
@@ -299,12 +312,12 @@ def _step_rules(
     """Return the ways to select of one program, and the index that each replica uses.
 
     In a batch every branch is computed, so it holds only the ways that are used. On the CPU one
-    branch runs, and a program that always holds narl's own gives a replica the same bits alone or
-    among others.
+    branch runs, and a program that never holds a single branch gives a replica the same bits alone
+    or among others.
     """
-    used = [step_rule_of(config.algo, parts.select, parts.bonus) for config in configs]
-    built_in = [] if batched else [step_rule_of(name) for name in sorted(MODEL_BASED)]
-    distinct = list(dict.fromkeys(each for each in (*built_in, *used) if each is not None))
+    used = [step_rule_of(config, parts.select, parts.bonus) for config in configs]
+    always = [] if batched else [step_rule_of(Config(env="", algo=name)) for name in _ALWAYS]
+    distinct = list(dict.fromkeys(each for each in (*always, *used) if each is not None))
     index = [0 if each is None else distinct.index(each) for each in used]
     per_replica = zip(configs, index, strict=True)
     return tuple(distinct), [i for config, i in per_replica for _ in config.seeds]

@@ -53,11 +53,8 @@ def choose_termination(config: Config, spaces: Spaces, parts: UserParts) -> Term
                 "function"
             )
         return None
-    centre = 0.5 * (spaces.action_low + spaces.action_high)
-    half = 0.5 * (spaces.action_high - spaces.action_low)
-
     def scaled_rule(obs: Any, action: Any, next_obs: Any) -> Any:
-        native_action = centre + half * action
+        native_action = spaces.action_centre + spaces.action_half * action
         return native_rule(unscale_obs(spaces, obs), native_action, unscale_obs(spaces, next_obs))
 
     return scaled_rule

@@ -10,10 +10,20 @@ import jax.numpy as jnp
 
 from narl.deep.algorithm_registry import step_rule_of
 from narl.deep.bonus import BonusFn
+from narl.deep.bonus_state import init_bonus_state
 from narl.deep.config import Config
 from narl.deep.ensemble import Prediction
 from narl.deep.make_environment import EnvSource
-from narl.deep.selection import Candidates, Selected, SelectFn, SelectParams, select_elite
+from narl.deep.networks import init_actor
+from narl.deep.selection import (
+    Candidates,
+    Selected,
+    SelectFn,
+    SelectParams,
+    select_elite,
+    select_numbers,
+    take_members,
+)
 from narl.deep.termination import TerminationFn
 from narl.errors import InputError
 
@@ -40,11 +50,11 @@ def check_functions(config: Config, parts: UserParts, obs_dim: int, action_dim: 
     The functions of an algorithm that a user registered are checked as well.
     """
 
-    def mean_reward(candidates: Candidates, params: SelectParams) -> Any:
+    def mean_reward(key: Any, candidates: Candidates, selected: Selected, params: Any) -> Any:
         return candidates.prediction.reward.mean(0)
 
     examples: dict[str, Callable[..., Any]] = {"select": select_elite, "bonus": mean_reward}
-    used = step_rule_of(config.algo, parts.select, parts.bonus)
+    used = step_rule_of(config, parts.select, parts.bonus)
     for name, example in examples.items():
         given = getattr(parts, name)
         function = given if used is None else getattr(used, name)
@@ -54,11 +64,11 @@ def check_functions(config: Config, parts: UserParts, obs_dim: int, action_dim: 
             continue
         if not callable(function):
             raise InputError(f"{name}: {type(function).__name__} given; it must be a function")
-        takes_key = name == "select"
-        result = _try_out(function, takes_key, config, obs_dim, action_dim)
-        expected = _try_out(example, takes_key, config, obs_dim, action_dim)
+        result, expected = (
+            _try_out(each, name, config, obs_dim, action_dim) for each in (function, example)
+        )
         if result != expected:
-            arguments = "key, candidates, params" if takes_key else "candidates, params"
+            arguments = f"key, candidates, {'selected, ' if name == 'bonus' else ''}params"
             raise InputError(
                 f"{name}: the function, called with ({arguments}) of {_NUM_ROWS} steps, gives "
                 f"{result}; it must give {expected}"
@@ -66,18 +76,36 @@ def check_functions(config: Config, parts: UserParts, obs_dim: int, action_dim: 
 
 
 def _try_out(
-    function: Callable[..., Any], takes_key: bool, config: Config, obs_dim: int, action_dim: int
+    function: Callable[..., Any], kind: str, config: Config, obs_dim: int, action_dim: int
 ) -> str:
     """Describe the result of a selection or a bonus, or its error; only shapes are computed."""
     members, rows = config.num_members, _NUM_ROWS
 
     def call(obs: Any, action: Any, reward: Any, next_obs: Any) -> Any:
-        prediction = Prediction(reward, next_obs)
-        candidates = Candidates(obs, action, prediction, jnp.arange(members), lambda: reward)
-        params = SelectParams(jnp.float32(jnp.inf), jnp.int32(members), config)
-        keys = (jax.random.key(0),) if takes_key else ()
-        result = function(*keys, candidates, params)
-        return result._replace(values=None) if isinstance(result, Selected) else result
+        key, prediction = jax.random.key(0), Prediction(reward, next_obs)
+
+        def values(after: Any = None) -> Any:
+            return (next_obs if after is None else after).sum(-1)
+
+        candidates = Candidates(
+            obs=obs,
+            action=action,
+            prediction=prediction,
+            mean=prediction,
+            scored=prediction,
+            disagreement=obs.sum(-1),
+            information=obs.sum(-1),
+            ranked=jnp.arange(members),
+            lot=obs.sum(-1),
+            values=values,
+        )
+        numbers = jax.tree.map(jnp.asarray, select_numbers(config))
+        state = init_bonus_state(init_actor(key, obs_dim, action_dim, config.hidden))
+        params = SelectParams(numbers, jnp.float32(1.0), state, config)
+        if kind == "select":
+            return function(key, candidates, params)
+        selected = take_members(candidates, jnp.zeros(rows, jnp.int32))
+        return function(key, candidates, selected, params)
 
     dims = (rows, obs_dim), (rows, action_dim), (members, rows), (members, rows, obs_dim)
     try:

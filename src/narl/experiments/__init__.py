@@ -1,6 +1,6 @@
 """The experiments of the paper, by id."""
 
-from narl.experiments import ablation, fig1a, fig1b, fig1c, fig3a, table1, table2
+from narl.experiments import ablation, fair, fig1a, fig1b, fig1c, fig3a, table1, table2
 from narl.experiments.experiment import (
     SCALES,
     Experiment,
@@ -9,11 +9,12 @@ from narl.experiments.experiment import (
     Scale,
     reproduce,
 )
+from narl.experiments.judgement import Part, judge_lower
 from narl.report.document import Outcome
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.id: module.EXPERIMENT
-    for module in (fig1a, fig1b, fig1c, table1, ablation, fig3a, table2)
+    for module in (fig1a, fig1b, fig1c, table1, ablation, fair, fig3a, table2)
 }
 
 __all__ = [
@@ -23,6 +24,8 @@ __all__ = [
     "ExperimentHooks",
     "Findings",
     "Outcome",
+    "Part",
     "Scale",
+    "judge_lower",
     "reproduce",
 ]

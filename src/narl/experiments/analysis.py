@@ -1,4 +1,4 @@
-"""Numbers, tables and verdicts that several experiments share."""
+"""Numbers and tables that several experiments share."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from jaxtyping import Float
 
 from narl.decomposition import decompose
 from narl.experiments.experiment import Result
-from narl.report.document import Table, Verdict
-from narl.stats import median_iqr
+from narl.report.document import Table
+from narl.report.number_format import format_number
 
 
 def cumulative_regret(result: Result) -> Float[np.ndarray, "N K"]:
@@ -35,22 +35,26 @@ def decomposition_table(id_: str, title: str, results: Mapping[str, Result]) -> 
     rows = []
     for label, result in results.items():
         cells: list[str | float] = [label]
-        for curve in decomposition_terms(result).values():
-            cells += [float(x) for x in median_iqr(curve[:, -1])]
+        terms = decomposition_terms(result)
+        worst = int(np.argmax(terms["regret"][:, -1]))
+        for curve in terms.values():
+            last = curve[:, -1]
+            cells += [float(np.median(last)), float(last.mean()), float(last[worst])]
         v_star = result.run.metrics["v_star"]
         cells.append(float((result.array("value") >= v_star).mean()))
         cells.append(float(np.median(result.array("trajectory_gap").sum(axis=1))))
         rows.append(cells)
     columns = ["agent"]
     for name in ("regret", "optimism", "estimation error"):
-        columns += [name, "25 %", "75 %"]
+        columns += [f"median {name}", "mean", "worst seed"]
     return Table(
         id_,
         title,
         [*columns, "share of episodes with Ṽ ≥ V*", "trajectory gap"],
         rows,
-        "Cumulative values after the last episode: median over seeds and quartiles. Regret = "
-        "optimism + estimation error (Eq. 1) holds seed by seed; medians need not add up.",
+        "Cumulative values after the last episode: median and mean over seeds, and the seed with "
+        "the largest regret. Regret = optimism + estimation error (Eq. 1) holds for every seed and "
+        "for the means; medians need not add up.",
     )
 
 
@@ -64,34 +68,12 @@ def steps_to_solve(result: Result) -> Float[np.ndarray, " N"]:
     return _infinite_if_none(result.run.metrics["solved_step"])
 
 
-def is_below(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> Verdict:
-    """Return whether x is smaller than y: decided if the quartile ranges over seeds are apart."""
-    _, x25, x75 = median_iqr(np.asarray(x))
-    _, y25, y75 = median_iqr(np.asarray(y))
-    if x75 < y25:
-        return "holds"
-    if y75 <= x25:
-        return "fails"
-    return "undecided"
+def capped(times: Float[np.ndarray, " N"], budget: float) -> Float[np.ndarray, " N"]:
+    """Return times to solve in which a seed that never solved the task counts as the budget.
 
-
-def needs_fewer_steps(x: Float[np.ndarray, " N"], y: Float[np.ndarray, " N"]) -> Verdict:
-    """Return whether x needs fewer steps than y, by quartiles.
-
-    One seed, or two algorithms that never solve the task, leave it undecided.
+    The mean is then the mean time up to the budget, and no seed is left out.
     """
-    if min(len(x), len(y)) < 2:
-        return "undecided"
-    verdict = is_below(x, y)
-    both_never = verdict == "fails" and not np.isfinite(median_iqr(y)[2])
-    return "undecided" if both_never else verdict
-
-
-def all_hold(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict on a conjunction: one failure fails it, one open part leaves it open."""
-    if "fails" in verdicts:
-        return "fails"
-    return "undecided" if "undecided" in verdicts else "holds"
+    return np.minimum(times, budget)
 
 
 def mean_and_std(values: Float[np.ndarray, " N"]) -> list[float | None]:
@@ -102,12 +84,13 @@ def mean_and_std(values: Float[np.ndarray, " N"]) -> list[float | None]:
     ]
 
 
-def spread(x: Sequence[float] | np.ndarray) -> str:
-    """Return the median and the quartiles as text, such as "27 [23, 33]"."""
-    median, q25, q75 = (
-        f"{v:.4g}" if np.isfinite(v) else "never" for v in median_iqr(np.asarray(x))
-    )
-    return f"{median} [{q25}, {q75}]"
+def median_mean_worst(values: Float[np.ndarray, " N"]) -> str:
+    """Return the median, the mean and the largest value over seeds as text, "1.5 / 1.7 / 3".
+
+    Infinity is "never".
+    """
+    figures = (float(np.median(values)), float(np.mean(values)), float(np.max(values)))
+    return " / ".join(format_number(x) if np.isfinite(x) else "never" for x in figures)
 
 
 def list_steps(steps: Float[np.ndarray, " N"]) -> str:

@@ -19,7 +19,7 @@ from narl.report.document import (
     Table,
 )
 from narl.tabular.config import Config as TabularConfig
-from narl.tabular.stored_run import run_config
+from narl.tabular.stored_run import run_config, run_configs
 
 if TYPE_CHECKING:
     from narl.deep.config import Config as TrainingConfig
@@ -118,11 +118,15 @@ def reproduce(
 def batches(cells: Mapping[str, Cell]) -> list[tuple[str, ...]]:
     """Return the labels of cells that run together.
 
-    Trainings of one shape run in one program; a tabular configuration runs by itself.
+    Trainings of one shape run in one program, and so do tabular configurations of one sweep.
     """
     together: dict[Any, list[str]] = {}
     for label, cell in cells.items():
-        key = label if isinstance(cell, TabularConfig) else cell.shape
+        key: Any
+        if isinstance(cell, TabularConfig):
+            key = label if cell.swept is None else cell.sweep
+        else:
+            key = cell.shape
         together.setdefault(key, []).append(label)
     return [tuple(labels) for labels in together.values()]
 
@@ -151,6 +155,8 @@ def _run_batch(
     trainings = [cell for cell in batch if not isinstance(cell, TabularConfig)]
     if not trainings:
         tabular = [cell for cell in batch if isinstance(cell, TabularConfig)]
+        if tabular[0].swept is not None:
+            return run_configs(tabular, root, progress=advance, fresh=fresh)
         return [run_config(cell, root, progress=advance, fresh=fresh) for cell in tabular]
     from narl.deep.training_run import run_training
 

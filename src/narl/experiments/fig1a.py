@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from narl.experiments.analysis import (
-    all_hold,
     cumulative_regret,
     decomposition_table,
     decomposition_terms,
     final_regret,
-    is_below,
-    spread,
 )
 from narl.experiments.experiment import Experiment, Findings, Result, Scale
+from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
 from narl.paper import implements
 from narl.report.document import Chart, Claim, Series
 from narl.report.series import median_band
@@ -27,6 +25,29 @@ UCRL2 = "UCRL2"
 TABULARL = "UCRL2 (TabulaRL)"
 OPSRL = "OPSRL"
 PSRL = "PSRL"
+
+NARL = (GAUSSIAN, BOOTSTRAP)
+STATEMENTS = {
+    "fig1a-strong": (
+        "Both versions of NARL do well on RiverSwim: each has less regret than every rival.",
+        "§5, Fig. 1(a)",
+    ),
+    "fig1a-ucrl2-poor": (
+        "UCRL2 does poorly: it loses over 40 % of what can be lost, both as the baseline code "
+        "computes it and computed correctly.",
+        "§5, Fig. 1(a); the 40 % are ours",
+    ),
+    "fig1a-tenth": (
+        "NARL's regret is below a tenth of UCRL2's.",
+        "§5, Fig. 1(a), our reading of the gap drawn there",
+    ),
+    "fig1a-printed": (
+        "The Gaussian agent as printed (c = 1, signed noise on rewards and dynamics, no clip) "
+        "has less regret than UCRL2.",
+        "§5, settings of the Gaussian agent",
+    ),
+}
+"""The statement of every claim and its place in the paper, by the claim's id."""
 
 _SIZES: dict[Scale, tuple[int, int]] = {"smoke": (50, 3), "small": (300, 5), "paper": (1000, 20)}
 """Episodes and seeds."""
@@ -53,51 +74,33 @@ def cells(scale: Scale) -> dict[str, Config]:
     }
 
 
-def _claims(results: Mapping[str, Result]) -> list[Claim]:
+def _judgements(results: Mapping[str, Result]) -> dict[str, Judgement]:
+    """Return the judgement on every claim, by its id."""
     regret = {label: final_regret(result) for label, result in results.items()}
-    largest = {
-        label: result.run.metrics["v_star"] * result.run.metrics["episodes"]
-        for label, result in results.items()
+    ucrl2 = (UCRL2, TABULARL)
+
+    def lower(a: str, b: str) -> Part:
+        return Part(a, regret[a], b, regret[b])
+
+    def loses(label: str) -> Part:
+        metrics = results[label].run.metrics
+        most = metrics["v_star"] * metrics["episodes"]
+        return Part("40 % of the most that can be lost", 0.4 * most, label, regret[label])
+
+    parts = {
+        "fig1a-strong": [lower(a, b) for a in NARL for b in (*ucrl2, OPSRL, PSRL)],
+        "fig1a-ucrl2-poor": [loses(label) for label in ucrl2],
+        "fig1a-tenth": [
+            Part(a, regret[a], f"a tenth of {b}", regret[b] / 10) for a in NARL for b in ucrl2
+        ],
+        "fig1a-printed": [lower(PRINTED, UCRL2)],
     }
-    narl = (GAUSSIAN, BOOTSTRAP)
-    baselines = (UCRL2, TABULARL, OPSRL, PSRL)
+    return {id_: judge_lower(part, "regret") for id_, part in parts.items()}
 
-    def regrets(labels: tuple[str, ...]) -> str:
-        return "; ".join(f"{label} {spread(regret[label])}" for label in labels)
 
-    poor = [is_below([0.4 * largest[label]], regret[label]) for label in (UCRL2, TABULARL)]
-    tenth = [is_below(regret[a], regret[b] / 10) for a in narl for b in (UCRL2, TABULARL)]
+def _claims(judged: Mapping[str, Judgement]) -> list[Claim]:
     return [
-        Claim(
-            "fig1a-strong",
-            "Both versions of NARL do well on RiverSwim: each has less regret than every rival.",
-            "§5, Fig. 1(a)",
-            all_hold([is_below(regret[a], regret[b]) for a in narl for b in baselines]),
-            regrets((*narl, *baselines)),
-        ),
-        Claim(
-            "fig1a-ucrl2-poor",
-            "UCRL2 does poorly: it loses over 40 % of what can be lost, both as the baseline code "
-            "computes it and computed correctly.",
-            "§5, Fig. 1(a); the 40 % are ours",
-            all_hold(poor),
-            f"{regrets((UCRL2, TABULARL))}; most that can be lost {largest[UCRL2]:.0f}",
-        ),
-        Claim(
-            "fig1a-tenth",
-            "NARL's regret is below a tenth of UCRL2's.",
-            "§5, Fig. 1(a), our reading of the gap drawn there",
-            all_hold(tenth),
-            regrets((*narl, UCRL2, TABULARL)),
-        ),
-        Claim(
-            "fig1a-printed",
-            "The Gaussian agent as printed (c = 1, signed noise on rewards and dynamics, no clip) "
-            "has less regret than UCRL2.",
-            "§5, settings of the Gaussian agent",
-            is_below(regret[PRINTED], regret[UCRL2]),
-            regrets((PRINTED, UCRL2)),
-        ),
+        judged[id_].claim(id_, statement, where) for id_, (statement, where) in STATEMENTS.items()
     ]
 
 
@@ -105,6 +108,7 @@ def _claims(results: Mapping[str, Result]) -> list[Claim]:
 def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
     """Return regret curves, the decomposition of every agent's regret, and the claims."""
     episodes, num_seeds = _SIZES[scale]
+    judged = _judgements(results)
     curves = [median_band(label, cumulative_regret(result)) for label, result in results.items()]
     charts = [
         Chart(
@@ -140,10 +144,15 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
             )
         )
     return Findings(
-        about=f"RiverSwim with S = 6 and H = 20, {episodes} episodes, {num_seeds} seeds.",
+        about=f"RiverSwim with S = 6 and H = 20, {episodes} episodes, {num_seeds} seeds. The "
+        "rivals are untuned, as in the paper, while c of NARL was chosen on this task with other "
+        "seeds; the experiment fair tunes every agent.",
         charts=charts,
-        tables=[decomposition_table("fig1a-terms", "The Optimism Decomposition", results)],
-        claims=_claims(results),
+        tables=[
+            decomposition_table("fig1a-terms", "The Optimism Decomposition", results),
+            comparison_table("fig1a-comparisons", judged),
+        ],
+        claims=_claims(judged),
     )
 
 

@@ -6,14 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from narl.experiments.analysis import (
-    all_hold,
-    decomposition_table,
-    episodes_to_solve,
-    is_below,
-    spread,
-)
+from narl.experiments.analysis import capped, decomposition_table, episodes_to_solve
 from narl.experiments.experiment import Experiment, Findings, Result, Scale
+from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
 from narl.paper import implements
 from narl.report.document import Chart, Claim, Series, Table
 from narl.stats import median_iqr
@@ -22,6 +17,7 @@ from narl.tabular.config import Config, make_config
 GAUSSIAN = "NARL Gaussian"
 BOOTSTRAP = "NARL bootstrap"
 PRINTED = "NARL Gaussian (as printed)"
+BEST = "fig1c-gaussian-best"
 AGENTS: dict[str, tuple[str, dict]] = {
     GAUSSIAN: ("narl-ucrl", {}),
     BOOTSTRAP: ("narl-ucrl", {"noise": "bootstrap"}),
@@ -61,16 +57,33 @@ def cells(scale: Scale) -> dict[str, Config]:
     }
 
 
-def _claims(solved_at: Mapping[str, Mapping[int, np.ndarray]], budget: int) -> list[Claim]:
+def gaussian_against_bootstrap(
+    solved_at: Mapping[str, Mapping[int, np.ndarray]], budget: int
+) -> Judgement:
+    """Return whether Gaussian noise needs fewer episodes than bootstrap at every size."""
+    gaussian, bootstrap = solved_at[GAUSSIAN], solved_at[BOOTSTRAP]
+    parts = [
+        Part(
+            f"Gaussian, N={size}",
+            capped(gaussian[size], budget),
+            f"bootstrap, N={size}",
+            capped(bootstrap[size], budget),
+        )
+        for size in gaussian
+    ]
+    return judge_lower(parts, f"episodes, never = {budget}")
+
+
+def _claims(
+    solved_at: Mapping[str, Mapping[int, np.ndarray]], budget: int, best: Judgement
+) -> list[Claim]:
     def all_seeds_solve(agent: str) -> tuple[bool, str]:
         counts = {size: int(np.isfinite(t).sum()) for size, t in solved_at[agent].items()}
         total = {size: len(t) for size, t in solved_at[agent].items()}
         text = ", ".join(f"N={size}: {counts[size]}/{total[size]}" for size in counts)
         return counts == total, f"{agent} within {budget} episodes: {text}"
 
-    largest = max(solved_at[GAUSSIAN])
     both = [all_seeds_solve(GAUSSIAN), all_seeds_solve(BOOTSTRAP)]
-    pairs = [is_below(solved_at[GAUSSIAN][n], solved_at[BOOTSTRAP][n]) for n in solved_at[GAUSSIAN]]
     printed = all_seeds_solve(PRINTED)
     return [
         Claim(
@@ -80,13 +93,10 @@ def _claims(solved_at: Mapping[str, Mapping[int, np.ndarray]], budget: int) -> l
             "holds" if all(ok for ok, _ in both) else "fails",
             "; ".join(text for _, text in both),
         ),
-        Claim(
-            "fig1c-gaussian-best",
+        best.claim(
+            BEST,
             "The Gaussian method is best: it needs fewer episodes than bootstrap at every size.",
             "§5, Fig. 1(c)",
-            all_hold(pairs),
-            f"at N={largest}: Gaussian {spread(solved_at[GAUSSIAN][largest])}, "
-            f"bootstrap {spread(solved_at[BOOTSTRAP][largest])}",
         ),
         Claim(
             "fig1c-printed",
@@ -121,6 +131,7 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
         }
         for agent in AGENTS
     }
+    best = gaussian_against_bootstrap(solved_at, budget)
     chart = Chart(
         "fig1c",
         "Deep Sea: episodes to solve",
@@ -134,27 +145,36 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
     )
     rows = [
         [agent, size, f"{int(np.isfinite(t).sum())}/{len(t)}"]
-        + [float(x) if np.isfinite(x) else None for x in (np.median(t), t.max())]
+        + [float(x) if np.isfinite(x) else None for x in (np.median(t), capped(t, budget).mean())]
+        + [float(t.max()) if np.isfinite(t.max()) else None]
         for agent in AGENTS
         for size, t in solved_at[agent].items()
     ]
     table = Table(
         "fig1c-solved",
         "Deep Sea: seeds that solved it, and when",
-        ["agent", "N", "solved", "median episode", "last episode"],
+        ["agent", "N", "solved", "median episode", "mean episode", "worst seed"],
         rows,
-        "Empty where not all (or not half) of the seeds solved it.",
+        f"The mean counts a seed that did not solve it as {budget}. The worst seed is empty where "
+        "a seed did not solve it, the median where half of them did not.",
     )
     last = {a: results[f"{a} · {max(solved_at[a])}"] for a in AGENTS}
     return Findings(
         about=f"bsuite's deterministic Deep Sea, N = {', '.join(map(str, sizes))}, {num_seeds} "
         f"seeds, at most {budget} episodes. PSRL up to N = {LARGEST['PSRL']}.",
         charts=[chart],
-        tables=[table, decomposition_table("fig1c-terms", "Eq. 1 at the largest size run", last)],
-        claims=_claims(solved_at, budget),
+        tables=[
+            table,
+            decomposition_table("fig1c-terms", "Eq. 1 at the largest size run", last),
+            comparison_table("fig1c-comparisons", {BEST: best}),
+        ],
+        claims=_claims(solved_at, budget, best),
         notes=[
             "Runs stop once all seeds have solved it, so regrets of agents are over "
-            "different numbers of episodes."
+            "different numbers of episodes.",
+            "What is said of Gaussian noise is true of these sizes and of deterministic moves: its "
+            "episodes grow like N^3.05 and those of bootstrap like N^1.26, so that bootstrap is "
+            "faster at N = 40, and on the stochastic Deep Sea some seeds fail from N = 28 on.",
         ],
     )
 

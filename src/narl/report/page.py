@@ -174,7 +174,10 @@ def _claims_table(sections: Sequence[Section]) -> str:
         '<section id="claims"><h2>Claims</h2>\n'
         '<p class="muted">A claim is a statement of the paper (or of ours, where it says so) as a '
         "condition on the measured numbers. It <em>holds</em> if they meet it, <em>fails</em> if "
-        "they contradict it, and is <em>undecided</em> if this scale or spread cannot tell.</p>\n"
+        "they contradict it, and is <em>undecided</em> if so many seeds cannot tell. Agents are "
+        "compared by the difference of their means over seeds. Brackets are its 95 % interval "
+        "(bootstrap over n seeds): an interval without 0 decides. P(lower) is the probability that "
+        "a seed of the first agent lies below a seed of the second.</p>\n"
         f"{listed}</section>"
     )
 

@@ -76,8 +76,12 @@ def check_writable(field: str, folder: Path, advice: str) -> None:
         folder = folder.parent
     if not folder.is_dir():
         raise InputError(f"{field}: {folder} is not a folder; {advice}")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(f"{field}: {folder} is not writable; {advice}")
+    probe = _partial_path(folder / "probe")
+    try:  # permissions alone do not tell: the file system may refuse, also to root
+        probe.mkdir()
+        probe.rmdir()
+    except OSError:
+        raise InputError(f"{field}: {folder} is not writable; {advice}") from None
 
 
 def _partial_path(path: Path) -> Path:

@@ -9,6 +9,7 @@ from narl.lazy_names import lazy_getattr
 
 if TYPE_CHECKING:
     from narl.tabular.agent import Agent
+    from narl.tabular.checked_options import agent_options
     from narl.tabular.config import Config, make_config
     from narl.tabular.counts import Stats, empty_stats, estimate_model, record_episode
     from narl.tabular.envs import (
@@ -17,12 +18,21 @@ if TYPE_CHECKING:
         make,
         random_mdp,
         riverswim,
+        six_arms,
         stochastic_chain,
     )
     from narl.tabular.io import from_gymnasium, load_npz, save_npz, to_gymnasium
-    from narl.tabular.mdp import Episode, TabularMDP, evaluate, make_mdp, policy_value, solve
+    from narl.tabular.mdp import (
+        Episode,
+        TabularMDP,
+        evaluate,
+        make_mdp,
+        policy_value,
+        scale_rewards,
+        solve,
+    )
     from narl.tabular.noise import Noise
-    from narl.tabular.options import PRESETS, agent_options
+    from narl.tabular.options import PRESETS
     from narl.tabular.planning import Plan, extended_value_iteration, naevi, navi, value_iteration
     from narl.tabular.problem import Problem
     from narl.tabular.registry import AGENTS
@@ -62,6 +72,8 @@ __all__ = [
     "run",
     "run_config",
     "save_npz",
+    "scale_rewards",
+    "six_arms",
     "solve",
     "solved_at",
     "stochastic_chain",
@@ -71,16 +83,20 @@ __all__ = [
 
 _NAMES = {
     "agent": ("Agent",),
+    "checked_options": ("agent_options",),
     "config": ("Config", "make_config"),
     "counts": ("Stats", "empty_stats", "estimate_model", "record_episode"),
     "envs": (
         *("ENVIRONMENTS", "deep_sea", "make"),
-        *("random_mdp", "riverswim", "stochastic_chain"),
+        *("random_mdp", "riverswim", "six_arms", "stochastic_chain"),
     ),
     "io": ("from_gymnasium", "load_npz", "save_npz", "to_gymnasium"),
-    "mdp": ("Episode", "TabularMDP", "evaluate", "make_mdp", "policy_value", "solve"),
+    "mdp": (
+        *("Episode", "TabularMDP", "evaluate", "make_mdp"),
+        *("policy_value", "scale_rewards", "solve"),
+    ),
     "noise": ("Noise",),
-    "options": ("PRESETS", "agent_options"),
+    "options": ("PRESETS",),
     "planning": ("Plan", "extended_value_iteration", "naevi", "navi", "value_iteration"),
     "problem": ("Problem",),
     "registry": ("AGENTS",),

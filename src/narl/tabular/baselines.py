@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -149,6 +150,12 @@ def _bernstein(
     return jnp.sqrt(2.0 * variance * log_term / n) + range_term + jnp.sqrt(2.0 * log_term / n)
 
 
+def _simplified(options: Ucbvi, state: CountState, to_go: Array) -> Array:
+    """Return scale/√n + (H−h)/n, the bonus of rlberry's UCBVI."""
+    n = jnp.maximum(state.stats.visits, 1.0)
+    return options.scale / jnp.sqrt(n) + to_go / n
+
+
 def _variance(p_hat: Dynamics, v: Float[Array, " S"]) -> Float[Array, "S A"]:
     """Return Var_P̂(s,a)[v]; relative to the largest value, for E[v²] − E[v]² cancels otherwise."""
     below = v - v.max()
@@ -165,11 +172,14 @@ def ucbvi(options: Ucbvi) -> Agent:
         def backup(_: None, h: Array, v: Array) -> tuple[Array, None]:
             to_go = problem.horizon - h
             mean = expect(p_hat, v)
-            if options.bonus == "bernstein":
-                bonus = _bernstein(options, problem, state, _variance(p_hat, v), to_go)
+            if options.bonus == "simplified":
+                bonus = _simplified(options, state, to_go)
+            elif options.bonus == "bernstein":
+                variance = _variance(p_hat, v)
+                bonus = options.scale * _bernstein(options, problem, state, variance, to_go)
             else:
-                bonus = _hoeffding(options, problem, state, to_go)
-            q = jnp.minimum(r_hat + options.scale * bonus + mean, to_go)
+                bonus = options.scale * _hoeffding(options, problem, state, to_go)
+            q = jnp.minimum(r_hat + bonus + mean, to_go)
             return jnp.where(unseen, 1.0 * to_go, q), None
 
         return backward_induction(backup, None, problem.p0, problem.horizon), state
@@ -177,15 +187,23 @@ def ucbvi(options: Ucbvi) -> Agent:
     return Agent(_init, plan, _observe)
 
 
+def resolve(options: Psrl, problem: Problem) -> Psrl:
+    """Return the options with the prior weight 1/S filled in where none is given."""
+    alpha0 = 1.0 / problem.num_states if options.alpha0 is None else options.alpha0
+    return dataclasses.replace(options, alpha0=alpha0)
+
+
 def _posterior_agent(options: Psrl, members: int) -> Agent:
     """Return the agent that takes the largest Q over MDPs drawn from the posterior."""
+    assert options.alpha0 is not None
+    alpha0 = options.alpha0
 
     def plan(key: PRNGKeyArray, problem: Problem, state: CountState) -> tuple[Plan, CountState]:
         key_r, key_p = jax.random.split(key)
         r = sample_rewards(
             key_r, state.stats, options.mu0, options.tau0, options.tau, members=members
         )
-        p = sample_dynamics(key_p, state.stats, problem, options.alpha0, members)
+        p = sample_dynamics(key_p, state.stats, problem, alpha0, members)
 
         def solve(p: Array, r: Array) -> Plan:
             return value_iteration(p, r, problem.p0, problem.horizon)

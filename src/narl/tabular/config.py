@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from narl.errors import InputError
 from narl.options import as_plain, check_values, count, option, options_of, seeds_option
-from narl.tabular.options import AGENT_OPTIONS, PRESETS, AgentOptions, agent_options
+from narl.tabular.checked_options import agent_options
+from narl.tabular.options import AGENT_OPTIONS, PRESETS, AgentOptions
 from narl.validation import check_seeds
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ class Config:
         help=", ".join(AGENT_OPTIONS), metavar="AGENT", choices=tuple(AGENT_OPTIONS)
     )
     env: str = option(
-        help="riverswim, stochastic-chain, deep-sea, deep-sea-stochastic, random-mdp, a file such "
-        "as my.npz, or gym:ID",
+        help="riverswim, noisy-riverswim, stochastic-chain, deep-sea, deep-sea-stochastic, "
+        "random-mdp, six-arms, a file such as my.npz, or gym:ID",
         metavar="ENV",
     )
     options: AgentOptions = dataclasses.field(kw_only=True)
@@ -50,18 +51,37 @@ class Config:
     env_seed: int = option(
         0, "seed of the environment, only for random-mdp", metavar="SEED", minimum=0
     )
+    scale_rewards: bool = option(
+        False,
+        "scale mean rewards to [0, 1], which agents assume; regret is scaled as well",
+        switch=True,
+    )
     until_solved: bool = option(False, "stop when every seed has solved Deep Sea", switch=True)
     preset: str | None = option(
         None,
-        "paper: the options as the paper prints them; other options that are given take precedence",
+        "paper: the options as the paper prints them; strong-prior: a prior of psrl and opsrl for "
+        "few next states and nearly deterministic rewards; options that are given take precedence",
         choices=tuple(PRESETS),
     )
+
+    swept: str | None = dataclasses.field(default=None, kw_only=True)
+    """A number among the agent's options whose values run in one program, in experiments."""
+
+    @property
+    def sweep(self) -> Config:
+        """The configuration without its value of the swept option: equal for one program."""
+        if self.swept is None:
+            return self
+        common: dict[str, Any] = {self.swept: 1.0}
+        return dataclasses.replace(self, options=dataclasses.replace(self.options, **common))
 
     def make_mdp(self) -> TabularMDP:
         """Build the environment; a file is read anew at every call."""
         from narl.tabular.envs import make
+        from narl.tabular.mdp import scale_rewards
 
-        return make(self.env, size=self.size, horizon=self.horizon, seed=self.env_seed)
+        mdp = make(self.env, size=self.size, horizon=self.horizon, seed=self.env_seed)
+        return scale_rewards(mdp) if self.scale_rewards else mdp
 
     def record(self, mdp: TabularMDP | None = None) -> dict[str, Any]:
         """Return the JSON that a run folder records; the run's id is a hash of it.
@@ -80,6 +100,7 @@ class Config:
             "seeds": list(self.seeds),
             "until_solved": self.until_solved,
             "options": dataclasses.asdict(self.options),
+            **({} if self.swept is None else {"swept": self.swept}),
         }
 
     @property
@@ -94,7 +115,7 @@ def _digest(mdp: TabularMDP) -> str:
     """Return a hash of the numbers of an MDP: the same name can stand for other numbers."""
     import numpy as np
 
-    tables = [mdp.p, mdp.r, mdp.r_std, mdp.p0]
+    tables = [*mdp.portable_dynamics().values(), mdp.r, mdp.r_std, mdp.p0]
     if mdp.bad is not None:
         tables.append(mdp.bad)
         if mdp.solved_rule != type(mdp).solved_rule:
@@ -102,12 +123,17 @@ def _digest(mdp: TabularMDP) -> str:
     return hashlib.sha256(b"".join(table.tobytes() for table in tables)).hexdigest()[:16]
 
 
-def make_config(agent: str, env: str | os.PathLike[str], **given: Any) -> Config:
+def make_config(
+    agent: str, env: str | os.PathLike[str], *, swept: str | None = None, **given: Any
+) -> Config:
     """Return the checked configuration of a run.
 
     ``given`` are fields of `Config` and options of the agent by name. The environment is not built
-    yet, so that a wrong name or size of it is reported by `Config.make_mdp`.
+    yet, so that a wrong name or size of it is reported by `Config.make_mdp`. ``swept`` names a
+    given number whose values can run in one program (`narl.tabular.sweep`).
     """
+    if swept is not None and not isinstance(given.get(swept), float):
+        raise InputError(f"swept: {swept!r} is wrong; it must be a number that is given")
     own_names = options_of(Config).keys() & given.keys()
     own = {name: given.pop(name) for name in own_names}
     options = agent_options(agent, own.get("preset"), **given)
@@ -116,6 +142,6 @@ def make_config(agent: str, env: str | os.PathLike[str], **given: Any) -> Config
     if "env_seed" in own and env != "random-mdp":
         raise InputError(f"env_seed: {env} is not drawn at random; leave it out")
     values = {name: as_plain(value) for name, value in own.items()}
-    config = Config(agent=agent, env=os.fspath(env), options=options, **values)
+    config = Config(agent=agent, env=os.fspath(env), options=options, swept=swept, **values)
     check_values(config)
     return config

@@ -1,4 +1,4 @@
-"""The tabular environments of the paper (§5.1) by name, each a checked `TabularMDP`.
+"""The tabular environments by name, those of the paper (§5.1) and others, as `TabularMDP`.
 
 RiverSwim and the stochastic chain are those of TabulaRL, Deep Sea is bsuite's. In environments of
 two actions 0 is "left" and 1 is "right"; in Deep Sea the order is drawn for every cell.
@@ -6,7 +6,6 @@ two actions 0 is "left" and 1 is "right"; in Deep Sea the order is drawn for eve
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 from collections.abc import Callable
@@ -17,36 +16,44 @@ import numpy as np
 
 from narl.errors import InputError, unknown
 from narl.tabular.io import from_gymnasium, load_npz
-from narl.tabular.mdp import Array, TabularMDP, make_mdp, with_horizon
+from narl.tabular.mdp import MAX_ENTRIES, Array, TabularMDP, make_mdp, with_horizon
 from narl.validation import check_count
 
 LEFT, RIGHT = 0, 1
+ARM_CHANCES = (1.0, 0.15, 0.1, 0.05, 0.03, 0.01)
+ARM_REWARDS = tuple(reward / 6000 for reward in (50, 133, 300, 800, 1660, 6000))
 MOVE_COST = 0.01
 """Cost of N moves to the right in Deep Sea."""
-MAX_ENTRIES = 2**28
-"""Largest table p [S, A, S] that is built: 2 GiB in float64."""
 MAX_CHAIN = math.isqrt(MAX_ENTRIES // 2)
-MAX_DEEP_SEA = math.isqrt(MAX_CHAIN)
+MAX_DEEP_SEA = 512
+"""The largest N for which Q* [H, S, A], that is 2·N³ numbers, is no larger than `MAX_ENTRIES`."""
 
 
-def riverswim(num_states: int = 6, horizon: int = 20) -> TabularMDP:
-    """Return RiverSwim: a chain with a current to the left; rewards .005 (left end) and 1."""
+def riverswim(num_states: int = 6, horizon: int = 20, reward_std: float = 0.0) -> TabularMDP:
+    """Return RiverSwim: a chain with a current to the left; rewards .005 (left end) and 1.
+
+    Rewards have Gaussian noise of standard deviation ``reward_std``, 0 in the original.
+    """
     num_states = check_count("num_states", num_states, 2, MAX_CHAIN)
     horizon = check_count("horizon", horizon, 1)
+    _check_reward_std(reward_std)
     states = np.arange(num_states)
     end = num_states - 1
-    p = np.zeros((num_states, 2, num_states))
-    p[states, LEFT, np.maximum(states - 1, 0)] = 1
-    inner = states[1:-1]
-    p[inner, RIGHT, inner + 1] = 0.35
-    p[inner, RIGHT, inner] = 0.6
-    p[inner, RIGHT, inner - 1] = 0.05
-    p[0, RIGHT, [0, 1]] = 0.4, 0.6
-    p[end, RIGHT, [end - 1, end]] = 0.4, 0.6
+    # Slots: the state to the left, the same state, the state to the right.
+    near = np.stack([np.maximum(states - 1, 0), states, np.minimum(states + 1, end)], axis=-1)
+    p = np.zeros((num_states, 2, 3))
+    p[:, LEFT, 0] = 1
+    p[:, RIGHT] = 0.05, 0.6, 0.35
+    p[0, RIGHT] = 0, 0.4, 0.6
+    p[end, RIGHT] = 0.4, 0.6, 0
     r = np.zeros((num_states, 2))
     r[0, LEFT], r[end, RIGHT] = 0.005, 1
-    name = "riverswim" if num_states == 6 else f"riverswim-{num_states}"
-    return make_mdp(p, r, _start_at(0, num_states), horizon, name=name)
+    name = "noisy_riverswim" if reward_std else "riverswim"
+    name = name if num_states == 6 else f"{name}-{num_states}"
+    r_std = np.full_like(r, reward_std)
+    p0 = _start_at(0, num_states)
+    successors = np.stack([near, near], axis=1)
+    return make_mdp(p, r, p0, horizon, r_std=r_std, name=name, successors=successors)
 
 
 def stochastic_chain(size: int = 10, horizon: int | None = None) -> TabularMDP:
@@ -59,15 +66,14 @@ def stochastic_chain(size: int = 10, horizon: int | None = None) -> TabularMDP:
     horizon = size if horizon is None else check_count("horizon", horizon, 1)
     states = np.arange(size)
     below, above = np.maximum(states - 1, 0), np.minimum(states + 1, size - 1)
-    p = np.zeros((size, 2, size))
-    p[states, LEFT, below] = 1
-    p[states, RIGHT, above] = 1 - 1 / size
-    p[states, RIGHT, below] = 1 / size
+    p = np.array([[[1, 0], [1 / size, 1 - 1 / size]]] * size)  # left and right of each state
+    successors = np.stack([np.stack([below, above], axis=-1)] * 2, axis=1)
     r, r_std = np.zeros((size, 2)), np.zeros((size, 2))
     r[-1, RIGHT] = 1
     r_std[0, LEFT] = r_std[-1, RIGHT] = 1
     p0 = _start_at(0, size)
-    return make_mdp(p, r, p0, horizon, r_std=r_std, name=f"stochastic_chain-{size}")
+    name = f"stochastic_chain-{size}"
+    return make_mdp(p, r, p0, horizon, r_std=r_std, name=name, successors=successors)
 
 
 def deep_sea(
@@ -100,10 +106,12 @@ def deep_sea(
     def below(to_column: Array) -> Array:
         return np.where(row == size - 1, 0, (row + 1) * size + to_column)
 
-    p = np.zeros((size * size, 2, size * size))
-    p[states, left, below(np.maximum(column - 1, 0))] = 1
-    p[states, right, below(np.minimum(column + 1, size - 1))] = 1 - fails
-    p[states, right, below(column)] += fails
+    p, successors = np.zeros((size * size, 2, 2)), np.zeros((size * size, 2, 2), dtype=int)
+    p[states, left, 0] = 1
+    p[states, right] = 1 - fails, fails
+    successors[states, left] = below(np.maximum(column - 1, 0))[:, None]
+    successors[states, right, 0] = below(np.minimum(column + 1, size - 1))
+    successors[states, right, 1] = below(column)
     r, r_std, bad = (np.zeros((size * size, 2)) for _ in range(3))
     r[states, right] = (column == size - 1) - MOVE_COST / size
     if stochastic:
@@ -111,8 +119,10 @@ def deep_sea(
     bad[states, left] = row == column
     name = f"deep_sea_stochastic-{size}" if stochastic else f"deep_sea-{size}"
     p0 = _start_at(0, size * size)
-    mdp = make_mdp(p, r, p0, size, r_std=r_std, bad=bad, name=name)
-    return dataclasses.replace(mdp, solved_rule=(0.8, 100)) if stochastic else mdp
+    rule = (0.8, 100) if stochastic else None
+    return make_mdp(
+        p, r, p0, size, r_std=r_std, bad=bad, solved_rule=rule, name=name, successors=successors
+    )
 
 
 def _deep_sea_right(size: int, mapping_seed: int, randomize_actions: bool) -> Array:
@@ -142,8 +152,7 @@ def random_mdp(
     horizon, seed = check_count("horizon", horizon, 1), check_count("seed", seed, 0)
     if not 0 < concentration < math.inf:
         raise InputError(f"concentration: {concentration} is wrong; it must be finite and > 0")
-    if not 0 <= reward_std < math.inf:
-        raise InputError(f"reward_std: {reward_std} is wrong; it must be finite and >= 0")
+    _check_reward_std(reward_std)
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(np.full(num_states, float(concentration)), (num_states, num_actions))
     r = rng.random((num_states, num_actions))
@@ -152,13 +161,40 @@ def random_mdp(
     return make_mdp(p, r, p0, horizon, r_std=r_std, name=f"random_mdp-{num_states}-{seed}")
 
 
+def _check_reward_std(reward_std: float) -> None:
+    if not 0 <= reward_std < math.inf:
+        raise InputError(f"reward_std: {reward_std} is wrong; it must be finite and >= 0")
+
+
+def six_arms(num_arms: int = 6, horizon: int = 20) -> TabularMDP:
+    """Return an MDP like SixArms (Strehl and Littman 2008): a hub, and arms that are hard to enter.
+
+    Action a in the hub (state 0) enters arm a + 1 with a probability that falls from 1 to .01. In
+    an arm its own action stays and pays, the more the harder the arm is to enter (at most 1); the
+    others lead back. Arm 6, tried until it is entered, is the best.
+    """
+    num_arms = check_count("num_arms", num_arms, 2, len(ARM_CHANCES))
+    horizon = check_count("horizon", horizon, 1)
+    arms = np.arange(num_arms)
+    p = np.zeros((num_arms + 1, num_arms, num_arms + 1))
+    p[0, :, 0] = 1 - np.array(ARM_CHANCES[:num_arms])
+    p[0, arms, arms + 1] = ARM_CHANCES[:num_arms]
+    p[1:, :, 0] = 1
+    p[arms + 1, arms, 0] = 0
+    p[arms + 1, arms, arms + 1] = 1
+    r = np.zeros((num_arms + 1, num_arms))
+    r[arms + 1, arms] = ARM_REWARDS[:num_arms]
+    name = "six_arms" if num_arms == 6 else f"six_arms-{num_arms}"
+    return make_mdp(p, r, _start_at(0, num_arms + 1), horizon, name=name)
+
+
 class Environment(NamedTuple):
     """An environment that has a name on the command line."""
 
     build: Callable[[int, int | None, int], TabularMDP]
     """Returns the MDP of a size, a horizon (None: the default) and a seed."""
     size: int
-    """The default size: states of RiverSwim, chain and random MDP, N of Deep Sea's N×N grid."""
+    """The default size: states of RiverSwim, chain and random MDP, arms, N of Deep Sea's grid."""
     largest: int
     """The largest size whose table is built."""
 
@@ -175,6 +211,11 @@ def _check_deep_sea_horizon(mdp: TabularMDP, horizon: int | None) -> TabularMDP:
 ENVIRONMENTS: dict[str, Environment] = {
     "riverswim": Environment(
         lambda size, horizon, seed: riverswim(size, horizon or 20),
+        6,
+        MAX_CHAIN,
+    ),
+    "noisy-riverswim": Environment(
+        lambda size, horizon, seed: riverswim(size, horizon or 20, reward_std=0.5),
         6,
         MAX_CHAIN,
     ),
@@ -197,6 +238,11 @@ ENVIRONMENTS: dict[str, Environment] = {
         lambda size, horizon, seed: random_mdp(size, horizon=horizon or 10, seed=seed),
         10,
         math.isqrt(MAX_ENTRIES // 3),
+    ),
+    "six-arms": Environment(
+        lambda size, horizon, seed: six_arms(size, horizon or 20),
+        6,
+        len(ARM_CHANCES),
     ),
 }
 

@@ -20,7 +20,7 @@ from narl.errors import InputError, unknown
 from narl.tabular.mdp import Array, TabularMDP, make_mdp, with_horizon
 
 REQUIRED = ("p", "r", "p0", "horizon")
-OPTIONAL = ("r_std", "bad", "solved_rule", "name")
+OPTIONAL = ("successors", "r_std", "bad", "solved_rule", "name")
 
 
 class TabularEnv(gymnasium.Env[int, int]):
@@ -65,7 +65,7 @@ class TabularEnv(gymnasium.Env[int, int]):
             )
         at = self._state, int(action)
         reward = float(self.mdp.r[at] + self.mdp.r_std[at] * self.np_random.standard_normal())
-        self._state = self._draw(self.mdp.p[at])
+        self._state = self._draw(self.mdp.next_state(*at))
         self._h += 1
         self._last = f", after action {action} with reward {reward:.4g}"
         return self._state, reward, self._h == self.mdp.horizon, False, {"h": self._h}
@@ -186,13 +186,17 @@ def _start(name: str, core: gymnasium.Env, num_states: int) -> Array:
 
 
 def save_npz(path: str | os.PathLike[str], mdp: TabularMDP) -> Path:
-    """Write the MDP to a file for `load_npz`; a failed write leaves no partial file."""
+    """Write the MDP to a file for `load_npz`; a failed write leaves no partial file.
+
+    The dynamics of a large MDP are written in slots, with their `successors`.
+    """
     path = Path(path)
     if path.suffix != ".npz":
         raise InputError(f"path: {path.name!r} is wrong; the name must end in .npz")
     if not path.parent.is_dir():
         raise InputError(f"path: there is no folder {str(path.parent)!r} to write to")
-    entries = {field: getattr(mdp, field) for field in (*REQUIRED, *OPTIONAL)}
+    fields = ("r", "p0", "horizon", "r_std", "bad", "solved_rule", "name")
+    entries = mdp.portable_dynamics() | {field: getattr(mdp, field) for field in fields}
     present = {field: value for field, value in entries.items() if value is not None}
     storage.write_file(path, storage.compressed_npz(present))
     return path
@@ -201,7 +205,8 @@ def save_npz(path: str | os.PathLike[str], mdp: TabularMDP) -> Path:
 def load_npz(path: str | os.PathLike[str]) -> TabularMDP:
     """Return the MDP of a file with p [S,A,S], r [S,A], p0 [S], horizon and `OPTIONAL` entries.
 
-    Nothing in the file is executed. An error names the first entry that is wrong.
+    With `successors` [S,A,B], p is [S,A,B] as in `make_mdp`. Nothing in the file is executed. An
+    error names the first entry that is wrong.
     """
     path = Path(path)
     if not path.is_file():

@@ -7,6 +7,7 @@ are compared with (V*, Q* and the gaps) are computed here.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import NamedTuple
 
 import jax
@@ -16,11 +17,25 @@ from numpy.typing import ArrayLike
 
 from narl.errors import InputError
 from narl.paper import implements
+from narl.tabular.transitions import (
+    dense_rows,
+    expect_rows,
+    reachable_states,
+    slots_save_work,
+    take_slots,
+    tidy_slots,
+)
 
 MAX_HORIZON = 10**6
 """Longest episode; planning takes too long beyond it."""
 MAX_REWARD = 1e15
 """Largest reward and deviation; sums over an episode would overflow float32 beyond it."""
+MAX_ENTRIES = 2**28
+"""Largest table that is built, such as p [S, A, S] or Q* [H, S, A]: 2 GiB in float64."""
+LARGE_TABLE = 2**24
+"""A dense table p of more entries (128 MiB) is neither hashed nor written to files."""
+MAX_RULE_EPISODE = 10**9
+"""Largest episode number of a rule for "solved"."""
 
 Array = np.ndarray
 AnyArray = np.ndarray | jax.Array
@@ -30,16 +45,22 @@ AnyArray = np.ndarray | jax.Array
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TabularMDP:
-    """An MDP M = (S, A, P, H, r, P_0) with stationary rewards and dynamics and a fixed horizon."""
+    """An MDP M = (S, A, P, H, r, P_0) with stationary rewards and dynamics and a fixed horizon.
 
-    p: Float[Array, "S A S"]
-    """P(s,a,s'): probability of moving to s' after action a in s."""
+    Where few states can follow a pair, only these are stored (`narl.tabular.transitions`); the
+    dense table `p` is made when it is asked for.
+    """
+
+    prob: Float[Array, "S A B"]
+    """Probability of moving to the state of each slot after action a in s."""
     r: Float[Array, "S A"]
     """Mean reward of (s,a)."""
     r_std: Float[Array, "S A"]
     """Standard deviation of the (Gaussian) reward of (s,a); 0 is a deterministic reward."""
     p0: Float[Array, " S"]
     """P_0: distribution of the first state."""
+    successors: Int[Array, "S A B"] | None = None
+    """The state of each slot, S (one past the end) in unused slots; None when B = S."""
     bad: Float[Array, "S A"] | None = None
     """Deep Sea only: 1 where taking a in s makes the whole episode "bad" (bsuite's word)."""
     solved_rule: tuple[float, int] = dataclasses.field(default=(0.9, 1), metadata={"static": True})
@@ -52,12 +73,39 @@ class TabularMDP:
     @property
     def num_states(self) -> int:
         """The number S of states."""
-        return self.p.shape[0]
+        return self.r.shape[0]
 
     @property
     def num_actions(self) -> int:
         """The number A of actions."""
-        return self.p.shape[1]
+        return self.r.shape[1]
+
+    @functools.cached_property
+    def p(self) -> Float[Array, "S A S"]:
+        """P(s,a,s'): probability of moving to s' after action a in s, as a dense table."""
+        if self.successors is None:
+            return self.prob
+        num_entries = self.num_states**2 * self.num_actions
+        if num_entries > MAX_ENTRIES:
+            raise InputError(
+                f"p: the dense table of {self.name} has {num_entries:.1e} entries, more than "
+                f"{MAX_ENTRIES:.1e}; take prob and successors"
+            )
+        return dense_rows(self.prob, self.successors, self.num_states)
+
+    def portable_dynamics(self) -> dict[str, Array]:
+        """Return the dynamics as `make_mdp` takes them: p, or p and successors of a large MDP."""
+        if self.successors is None or self.num_states**2 * self.num_actions <= LARGE_TABLE:
+            return {"p": self.p}
+        used = self.successors < self.num_states
+        return {"p": self.prob, "successors": np.where(used, self.successors, 0)}
+
+    def next_state(self, state: int, action: int) -> Float[Array, " S"]:
+        """Return the distribution of the next state after one pair."""
+        row = self.prob[state, action]
+        if self.successors is None:
+            return row
+        return dense_rows(row, self.successors[state, action], self.num_states)
 
 
 def make_mdp(
@@ -69,10 +117,16 @@ def make_mdp(
     bad: ArrayLike | None = None,
     solved_rule: ArrayLike | None = None,
     name: str = "mdp",
+    successors: ArrayLike | None = None,
 ) -> TabularMDP:
-    """Return a checked `TabularMDP`; an error names the first entry that is wrong."""
+    """Return a checked `TabularMDP`; an error names the first entry that is wrong.
+
+    ``p`` is [S, A, S]. A large MDP can be given in slots instead: then p[s, a, b] is the
+    probability of moving to the state successors[s, a, b], and both are [S, A, B].
+    """
     p, r, p0 = _numbers("p", p), _numbers("r", r), _numbers("p0", p0)
-    if p.ndim != 3 or p.shape[0] != p.shape[2] or 0 in p.shape:
+    slots = None if successors is None else _slots(successors, p)
+    if slots is None and (p.ndim != 3 or p.shape[0] != p.shape[2] or 0 in p.shape):
         raise InputError(f"p: shape {p.shape} is wrong; it must be (S, A, S) with S, A >= 1")
     num_states, num_actions, _ = p.shape
     r_std = np.zeros_like(r) if r_std is None else _numbers("r_std", r_std)
@@ -90,20 +144,60 @@ def make_mdp(
     for field, value in (("r", r), ("r_std", r_std)):
         small = np.abs(value) <= MAX_REWARD
         _check_entries(field, value, small, f"it must lie within ±{MAX_REWARD:g}")
-    p, p0 = _distribution("p", p), _distribution("p0", p0)
+    if bad is not None:
+        _check_entries("bad", bad, (bad == 0) | (bad == 1), "it must be 0 or 1")
+    _check_distribution("p", p)
+    _check_distribution("p0", p0)
+    prob, slots = _stored(p, slots)
     rule = TabularMDP.solved_rule if solved_rule is None else _rule(solved_rule)
     _check_name(name)
     return TabularMDP(
-        p=p, r=r, r_std=r_std, p0=p0, bad=bad, solved_rule=rule, horizon=horizon, name=name
+        prob=prob,
+        successors=slots,
+        r=r,
+        r_std=r_std,
+        p0=_normalised(p0),
+        bad=bad,
+        solved_rule=rule,
+        horizon=horizon,
+        name=name,
     )
+
+
+def _slots(successors: ArrayLike, p: Array) -> Array:
+    """Return the states of the slots, or raise."""
+    slots = np.asarray(successors)
+    if slots.dtype.kind not in "iu":
+        raise InputError(f"successors: holds {slots.dtype} values; it must hold whole numbers")
+    if p.ndim != 3 or 0 in p.shape or slots.shape != p.shape:
+        raise InputError(
+            f"successors: shape {slots.shape} beside {p.shape} of p is wrong; "
+            "both must be (S, A, B) with S, A, B >= 1"
+        )
+    last = len(p) - 1
+    valid = (slots >= 0) & (slots <= last)
+    _check_entries("successors", slots, valid, f"it must be a state in 0..{last}")
+    return slots
+
+
+def _stored(p: Array, slots: Array | None) -> tuple[Array, Array | None]:
+    """Return the layout that an MDP stores: slots where they save work, else the dense table."""
+    if slots is None:
+        p, slots = _normalised(p), reachable_states(p)
+        return take_slots(p, slots), slots
+    p, slots = tidy_slots(p, slots)
+    if slots_save_work(slots.shape[-1], len(slots)):
+        return _normalised(p), slots
+    return _normalised(dense_rows(p, slots, len(slots))), None
 
 
 def _rule(solved_rule: ArrayLike) -> tuple[float, int]:
     rule = _numbers("solved_rule", solved_rule)
-    if rule.shape != (2,) or not 0 < rule[0] <= 1 or rule[1] % 1 or rule[1] < 1:
-        given = rule.tolist()
+    valid = rule.shape == (2,) and 0 < rule[0] <= 1 and rule[1] % 1 == 0
+    if not valid or not 1 <= rule[1] <= MAX_RULE_EPISODE:
         raise InputError(
-            f"solved_rule: {given} is wrong; it must be like [0.9, 1] (share, episode)"
+            f"solved_rule: {rule.tolist()} is wrong; it must be like [0.9, 1]: "
+            f"a share in (0, 1] and an episode in 1..{MAX_RULE_EPISODE}"
         )
     return float(rule[0]), int(rule[1])
 
@@ -131,6 +225,18 @@ def with_horizon(mdp: TabularMDP, horizon: int) -> TabularMDP:
     return dataclasses.replace(mdp, horizon=_steps(horizon))
 
 
+def scale_rewards(mdp: TabularMDP) -> TabularMDP:
+    """Return the MDP with mean rewards scaled to [0, 1], the range that the agents assume.
+
+    Every episode has H steps, so that the best policies stay the same; values and regret are
+    divided by the range of the mean rewards. Rewards that are all equal become 0.
+    """
+    low, high = float(mdp.r.min()), float(mdp.r.max())
+    span = high - low if high > low else 1.0
+    r, r_std = (mdp.r - low) / span, mdp.r_std / span
+    return dataclasses.replace(mdp, r=r, r_std=r_std, name=f"{mdp.name}-scaled")
+
+
 def _numbers(field: str, value: ArrayLike) -> Array:
     """Return a copy in float64 of finite real numbers, or raise."""
     try:
@@ -152,8 +258,8 @@ def _check_entries(field: str, array: Array, valid: Array, rule: str) -> None:
         raise InputError(f"{field}[{at}] = {array[tuple(wrong[0])]:g}; {rule}")
 
 
-def _distribution(field: str, array: Array) -> Array:
-    """Return probabilities that sum to 1 to the last bits, or raise."""
+def _check_distribution(field: str, array: Array) -> None:
+    """Raise an error unless every row is a distribution."""
     _check_entries(field, array, array >= 0, "it must not be negative")
     total = array.sum(axis=-1)
     # float32 tables carry rounding of about 1e-7 per entry; anything larger is a mistake.
@@ -161,7 +267,11 @@ def _distribution(field: str, array: Array) -> Array:
     if len(wrong):
         at = ", ".join([*map(str, wrong[0]), ":"])
         raise InputError(f"{field}[{at}] sums to {total[tuple(wrong[0])]:g}; it must sum to 1")
-    return array / total[..., None]
+
+
+def _normalised(array: Array) -> Array:
+    """Return rows that sum to 1 to the last bits."""
+    return array / array.sum(axis=-1, keepdims=True)
 
 
 class Solution(NamedTuple):
@@ -182,7 +292,7 @@ def solve(mdp: TabularMDP) -> Solution:
     v_star = np.zeros((mdp.horizon + 1, mdp.num_states))
     q_star = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
     for h in reversed(range(mdp.horizon)):
-        q_star[h] = mdp.r + mdp.p @ v_star[h + 1]
+        q_star[h] = mdp.r + expect_rows(mdp.prob, mdp.successors, v_star[h + 1])
         v_star[h] = q_star[h].max(axis=1)
     gap = v_star[:-1, :, None] - q_star
     return Solution(q_star, v_star, gap, float(mdp.p0 @ v_star[0]))
@@ -205,7 +315,8 @@ def evaluate(mdp: TabularMDP, policy: Num[Array, "H S"]) -> Float[Array, "H+1 S"
     v = np.zeros((mdp.horizon + 1, mdp.num_states))
     for h in reversed(range(mdp.horizon)):
         a = policy[h]
-        v[h] = mdp.r[states, a] + mdp.p[states, a] @ v[h + 1]
+        slots = None if mdp.successors is None else mdp.successors[states, a]
+        v[h] = mdp.r[states, a] + expect_rows(mdp.prob[states, a], slots, v[h + 1])
     return v
 
 

@@ -19,7 +19,7 @@ from narl.tabular.options import NarlUcrl
 from narl.tabular.planning import Plan, naevi
 from narl.tabular.posterior import sample_dynamics, sample_rewards
 from narl.tabular.problem import Problem
-from narl.tabular.sampling import coins, normal
+from narl.tabular.sampling import coins, exponential, normal
 from narl.tabular.transitions import Dynamics, as_dynamics
 
 
@@ -32,7 +32,6 @@ class MemberState(NamedTuple):
 
 def resolve(options: NarlUcrl, problem: Problem) -> NarlUcrl:
     """Return the options with M_r, M_P (perhaps Theorem 1's) and the noised parts filled in."""
-    noised = options.noised or ("reward" if options.noise == "gaussian" else "both")
     members_r, members_p = options.members_r, options.members_p
     if options.noise == "theorem":
         sizes = (problem.num_states, problem.num_actions, problem.horizon)
@@ -44,7 +43,7 @@ def resolve(options: NarlUcrl, problem: Problem) -> NarlUcrl:
         members_p = members_p or theory.members_p(delta, *sizes, corrected=fixed, tail=tail)
     return dataclasses.replace(
         options,
-        noised=noised,
+        noised=options.noised_parts,
         per_stage=options.per_stage or (options.noise == "theorem" and options.corrected),
         members_r=members_r or options.members,
         members_p=members_p or options.members,
@@ -127,6 +126,38 @@ def _bootstrap(
     return Noise(reward, dynamics)
 
 
+def _bootstrap_with_prior(
+    key: PRNGKeyArray,
+    options: NarlUcrl,
+    problem: Problem,
+    state: MemberState,
+    r_hat: Float[Array, "S A"],
+    p_hat: Dynamics,
+) -> Noise:
+    """Return the differences between the estimates of members with a prior and r̂, P̂ (ours).
+
+    Each member adds one transition of weight 1 to its data at every pair: to a state drawn
+    uniformly, with a N(0,1) reward, both drawn anew in every episode. So no pair ever becomes
+    certain, and no member is without data.
+    """
+    key_r, key_p = jax.random.split(key)
+    data = state.members
+    total = data.visits + 1.0
+    reward = jnp.zeros((1, *r_hat.shape))
+    dynamics: NoiseProducts | None = None
+    if options.noised != "dynamics":
+        reward = (data.reward_sum + normal(key_r, total.shape)) / total - r_hat
+    if options.noised != "reward":
+        p_members = Dynamics(
+            data.transitions / total[..., None], jnp.zeros_like(total), problem.successors
+        )
+        drawn = jax.random.randint(key_p, (total.size,), 0, problem.num_states)
+        drawn = drawn.reshape(total.shape)
+        prior = NoiseProducts(None, lambda carry, h, v: (v[drawn] / total, carry))
+        dynamics = member_dynamics(p_members, p_hat, prior)
+    return Noise(reward, dynamics)
+
+
 def _dirichlet(
     key: PRNGKeyArray,
     options: NarlUcrl,
@@ -150,7 +181,8 @@ def _dirichlet(
 @implements("alg:1", "theorem:1")
 def narl_ucrl(options: NarlUcrl) -> Agent:
     """Return the agent of Algorithm 1, UCRL2 branch; ``options`` come from `resolve`."""
-    bootstrapped = options.noise == "bootstrap"
+    bootstrapped = options.noise in ("bootstrap", "bootstrap-prior")
+    with_prior = options.noise == "bootstrap-prior"
 
     def init(key: PRNGKeyArray, problem: Problem) -> Stats | MemberState:
         stats = empty_stats(problem)
@@ -161,7 +193,9 @@ def narl_ucrl(options: NarlUcrl) -> Agent:
     ) -> tuple[Plan, Stats | MemberState]:
         stats = state.stats if isinstance(state, MemberState) else state
         r_hat, p_hat = estimate_model(stats, problem)
-        if isinstance(state, MemberState):
+        if isinstance(state, MemberState) and with_prior:
+            noise = _bootstrap_with_prior(key, options, problem, state, r_hat, p_hat)
+        elif isinstance(state, MemberState):
             noise = _bootstrap(key, options, problem, state, r_hat, p_hat)
         elif options.noise == "dirichlet":
             noise = _dirichlet(key, options, problem, stats, r_hat, p_hat)
@@ -183,11 +217,12 @@ def narl_ucrl(options: NarlUcrl) -> Agent:
     ) -> Stats | MemberState:
         if not isinstance(state, MemberState):
             return record_episode(state, problem, episode)
-        # One fair coin per transition and member: "50 % of the data".
-        mask = coins(key, (options.members, problem.horizon))
+        # One fair coin per transition and member: "50 % of the data"; with a prior, Exp(1).
+        draw = exponential if with_prior else coins
+        weights = draw(key, (options.members, problem.horizon))
         return MemberState(
             record_episode(state.stats, problem, episode),
-            record_episode(state.members, problem, episode, mask),
+            record_episode(state.members, problem, episode, weights),
         )
 
     return Agent(init, plan, observe)

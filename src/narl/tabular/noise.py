@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from narl.tabular.options import Measure
 from narl.tabular.sampling import normal
-from narl.tabular.transitions import Dynamics, dense, expect
+from narl.tabular.transitions import Dynamics, check_table_size, dense, expect
 
 
 class NoiseProducts(NamedTuple):
@@ -133,6 +133,7 @@ def gaussian_dynamics(
     num_states, num_actions = sigma.shape[-2:]
     shape = (members, num_states, num_actions)
     if measure == "simplex":
+        check_table_size(*shape, num_states)
         if fresh:
             keys = jax.random.split(key, horizon)
 

@@ -8,27 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import typing
-from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
-from narl.errors import InputError, unknown
-from narl.options import (
-    OptionField,
-    check_used_by,
-    check_value,
-    count,
-    number,
-    option,
-    option_fields,
-)
+from narl.options import count, number, option
 
 Clip = Literal["horizon", "none"]
+Noised = Literal["reward", "dynamics", "both"]
 Measure = Literal["signed", "centred", "simplex"]
 
 SMALLEST, LARGEST = 1e-15, 1e15
 """Numbers beyond these overflow in float32, or vanish as divisors."""
 MAX_MEMBERS = 10**6
+_REWARD_NOISE, _DYNAMICS_NOISE = ("reward", "both"), ("dynamics", "both")
 _NOISE, _PLANNING, _CONFIDENCE, _POSTERIOR = "noise", "planning", "confidence", "posterior"
 
 _SHARED: dict[str, Any] = {
@@ -94,17 +85,26 @@ def _shared(name: str, default: Any, details: str = "", **more: Any) -> Any:
     return _SHARED[name](default, details=details, **more)
 
 
+_DYNAMICS_NOISE_DRAWN: tuple[dict[str, tuple[Any, ...]], ...] = (
+    {"noise": ("gaussian", "theorem"), "noised": _DYNAMICS_NOISE},
+    {"noise": ("bootstrap",), "noised": _DYNAMICS_NOISE, "empty": ("normal",)},
+)
+"""The settings in which Gaussian noise on the dynamics is drawn."""
+
+
 @dataclasses.dataclass(frozen=True)
 class NarlUcrl:
     """Noise Augmented UCRL: optimism by noise on r̂ and P̂ (Eq. 2)."""
 
-    noise: Literal["gaussian", "theorem", "bootstrap", "dirichlet"] = _shared(
+    noise: Literal["gaussian", "theorem", "bootstrap", "bootstrap-prior", "dirichlet"] = _shared(
         "noise",
         "gaussian",
         "gaussian: variance c/N; theorem: Theorem 1's scales and M; bootstrap: members with half "
-        "of the data each; dirichlet: posterior samples",
+        "of the data each; bootstrap-prior: members that weight the data by Exp(1) and add one "
+        "transition to a random state with a N(0,1) reward, drawn anew in every episode; "
+        "dirichlet: posterior samples",
     )
-    noised: Literal["reward", "dynamics", "both"] | None = option(
+    noised: Noised | None = option(
         None,
         "parts of the model that carry noise",
         group=_NOISE,
@@ -115,17 +115,30 @@ class NarlUcrl:
         "treatment of the noisy dynamics: a signed measure, noise centred to sum 0, or a "
         "projection to the simplex",
         group=_NOISE,
+        only_with=_DYNAMICS_NOISE_DRAWN,
     )
     c: float = _shared(
-        "c", 0.005, "The variance is c/N(s,a), and 1 where N = 0. The paper prints c = 1"
+        "c",
+        0.005,
+        "The variance is c/N(s,a), and 1 where N = 0. The paper prints c = 1",
+        only_with=({"noise": ("gaussian",)},),
     )
-    members: int = _shared("members", 10)
+    members: int = _shared(
+        "members",
+        10,
+        only_with=(
+            {"noise": ("gaussian", "dirichlet"), "noised": _REWARD_NOISE, "members_r": (None,)},
+            {"noise": ("gaussian", "dirichlet"), "noised": _DYNAMICS_NOISE, "members_p": (None,)},
+            {"noise": ("bootstrap", "bootstrap-prior")},
+        ),
+    )
     members_r: int | None = count(
         None,
         "number M_r of members for the rewards, if it is not M",
         _NOISE,
         metavar="M",
         maximum=MAX_MEMBERS,
+        only_with=({"noise": ("gaussian", "theorem", "dirichlet"), "noised": _REWARD_NOISE},),
         default_text="M, or Theorem 1's number with noise theorem",
     )
     members_p: int | None = count(
@@ -134,6 +147,7 @@ class NarlUcrl:
         _NOISE,
         metavar="M",
         maximum=MAX_MEMBERS,
+        only_with=({"noise": ("gaussian", "theorem", "dirichlet"), "noised": _DYNAMICS_NOISE},),
         default_text="M, or Theorem 1's number with noise theorem",
     )
     clip: Clip = _shared("clip", "horizon", "The proofs in the appendix need the clipping")
@@ -147,7 +161,8 @@ class NarlUcrl:
         False,
         "draw new dynamics noise at every stage h",
         group=_NOISE,
-        details="The proof of optimism needs it",
+        details="The proof of optimism needs it; corrected turns it on",
+        only_with=tuple({**way, "corrected": (False,)} for way in _DYNAMICS_NOISE_DRAWN),
     )
     empty: Literal["normal", "one", "none"] = option(
         "normal",
@@ -155,11 +170,20 @@ class NarlUcrl:
         group=_NOISE,
         details="normal: N(0,1) on the reward and N(0,I) on the dynamics (the N=0 rule); one: "
         "reward 1; none: no noise, so r̂ = 0 and P̂ is uniform",
+        only_with=({"noise": ("bootstrap",)},),
     )
-    epsilon: float = _shared("epsilon", 0.1, "Only for noise theorem")
+    epsilon: float = _shared("epsilon", 0.1, only_with=({"noise": ("theorem",)},))
     corrected: bool = _shared(
-        "corrected", False, "For noise theorem: σ_r, σ_P, M_r, M_P and new noise at every stage"
+        "corrected",
+        False,
+        "σ_r, σ_P, M_r, M_P and new noise at every stage",
+        only_with=({"noise": ("theorem",)},),
     )
+
+    @property
+    def noised_parts(self) -> Noised:
+        """The parts of the model that carry noise, the default filled in."""
+        return self.noised or ("reward" if self.noise == "gaussian" else "both")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,7 +196,9 @@ class NarlUcbvi:
         "gaussian: variance c·H²/N; theorem: σ = 2Hβ_r of Theorem 2; fake-reward: the bootstrap "
         "over a buffer filled with ±1 rewards (§3.3.1)",
     )
-    c: float = _shared("c", 1.0, "The variance is c·H²/N(s,a)")
+    c: float = _shared(
+        "c", 1.0, "The variance is c·H²/N(s,a)", only_with=({"noise": ("gaussian",)},)
+    )
     members: int | None = _shared(
         "members",
         None,
@@ -189,14 +215,28 @@ class NarlUcbvi:
         metavar="M_B",
         maximum=10**9,
         default_text="Theorem 3's H·log(T)",
+        only_with=({"noise": ("fake-reward",)},),
     )
     rescaled: bool = option(
         True,
         "scale rewards after adding fake ones, so that their mean is right; the paper does not",
         group=_NOISE,
+        only_with=({"noise": ("fake-reward",)},),
     )
-    epsilon: float = _shared("epsilon", 0.1, "Only for noise theorem and fake-reward")
-    corrected: bool = _shared("corrected", False, "σ, M_r and M_B")
+    epsilon: float = _shared(
+        "epsilon",
+        0.1,
+        only_with=(
+            {"noise": ("theorem",)},
+            {"noise": ("fake-reward",), "corrected": (True,), "fakes": (None,)},
+        ),
+    )
+    corrected: bool = _shared(
+        "corrected",
+        False,
+        "σ and M_r, or M_B",
+        only_with=({"noise": ("theorem",)}, {"noise": ("fake-reward",), "fakes": (None,)}),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -226,27 +266,34 @@ class Ucrl2Tabularl:
 class Ucbvi:
     """UCBVI: an exploration bonus on Q (Azar et al. 2017)."""
 
-    bonus: Literal["hoeffding", "bernstein"] = option(
+    bonus: Literal["hoeffding", "bernstein", "simplified"] = option(
         "hoeffding",
-        "exploration bonus: from the range of the value function, or from its estimated variance",
+        "exploration bonus: from the range of the value function, from its estimated variance, or "
+        "rlberry's scale/√n + (H-h)/n",
         group=_CONFIDENCE,
     )
     constants: Literal["practical", "theory"] = _shared(
-        "constants", "practical", "practical: √(2 ln(2+k)/n) per unit of range"
+        "constants",
+        "practical",
+        "practical: √(2 ln(2+k)/n) per unit of range",
+        only_with=({"bonus": ("hoeffding", "bernstein")},),
     )
-    scale: float = _shared("scale", 1.0, "It multiplies the bonus")
-    delta: float = _shared("delta", 0.05, "Only for constants theory")
+    scale: float = _shared(
+        "scale", 1.0, "It multiplies the bonus; of the simplified one, the first term"
+    )
+    delta: float = _shared("delta", 0.05, only_with=({"constants": ("theory",)},))
 
 
 @dataclasses.dataclass(frozen=True)
 class Psrl:
     """PSRL: planning in one MDP drawn from the posterior (Osband et al. 2013)."""
 
-    alpha0: float = number(
+    alpha0: float | None = number(
         1.0,
-        "prior weight of each next state (Dirichlet)",
+        "prior weight of each next state (Dirichlet), or none for 1/S",
         _POSTERIOR,
         between=(SMALLEST, LARGEST),
+        none_text="1/S",
     )
     mu0: float = number(0.0, "prior mean of the rewards", _POSTERIOR, between=(-LARGEST, LARGEST))
     tau0: float = number(
@@ -276,7 +323,7 @@ class Rlsvi:
         "practical",
         "practical: noise variance c·(H−h)/(n+1); theory: β_k = ½·S·H³·ln(2HSAk) over (n+1)",
     )
-    c: float = _shared("c", 0.1, "Only for constants practical")
+    c: float = _shared("c", 0.1, only_with=({"constants": ("practical",)},))
     clip: Clip = _shared("clip", "none", "The analysis of RLSVI does not clip")
 
 
@@ -307,90 +354,11 @@ PRESETS: dict[str, dict[str, AgentOptions]] = {
         "narl-ucrl": NarlUcrl(noised="both", c=1.0, clip="none", clip_reward=False),
         "narl-ucbvi": NarlUcbvi(rescaled=False),
         "ucrl2": Ucrl2(clip="none"),
-    }
+    },
+    "strong-prior": {
+        "psrl": Psrl(alpha0=None, tau=1e4),
+        "opsrl": Opsrl(alpha0=None, tau=1e4),
+    },
 }
-"""Options as the paper prints them, for the agents whose defaults are another reading."""
-
-
-def used_by(name: str) -> tuple[str, ...]:
-    """Return the agents that have an option of this name."""
-    return tuple(
-        agent
-        for agent, options in AGENT_OPTIONS.items()
-        if any(field.name == name for field in dataclasses.fields(options))
-    )
-
-
-def agent_options(agent: str, preset: str | None = None, **given: Any) -> AgentOptions:
-    """Return the checked options of an agent: the preset's or the defaults, then the given ones."""
-    if agent not in AGENT_OPTIONS:
-        raise unknown("agent", agent, AGENT_OPTIONS)
-    options = AGENT_OPTIONS[agent]()
-    if preset is not None:
-        if not isinstance(preset, str) or preset not in PRESETS:
-            raise unknown("preset", str(preset), PRESETS)
-        options = PRESETS[preset].get(agent, options)
-    names = {field.name for field in all_option_fields()}
-    for name in given:
-        if name not in names:
-            raise unknown("option", name, sorted(names))
-    check_used_by(given, used_by, agent, "agent")
-    fields = {field.name: field for field in option_fields(type(options))}
-    for name, value in given.items():
-        given[name] = check_value(name, value, fields[name].annotation, fields[name].option)
-    options = dataclasses.replace(options, **given)
-    if isinstance(options, NarlUcrl):
-        _check_noise(options)
-    return options
-
-
-def _check_noise(options: NarlUcrl) -> None:
-    """Refuse options of the noise that contradict each other."""
-    if options.noise == "bootstrap":
-        for name in ("members_r", "members_p"):
-            if getattr(options, name) not in (None, options.members):
-                raise InputError(
-                    f"{name}: bootstrap members hold rewards and dynamics together; "
-                    f"leave it out or make it {options.members} like members"
-                )
-    if options.noise in ("bootstrap", "dirichlet") and options.measure == "simplex":
-        raise InputError(
-            f"measure: 'simplex' is for gaussian and theorem noise; "
-            f"with {options.noise} noise the nearest is 'signed'"
-        )
-
-
-@functools.cache
-def all_option_fields() -> tuple[OptionField, ...]:
-    """Return the options of all agents, each once, with the agents that use it.
-
-    None stands for the default of the agent.
-    """
-    by_name: dict[str, dict[str, OptionField]] = {}
-    for agent, options in AGENT_OPTIONS.items():
-        for field in option_fields(options):
-            by_name.setdefault(field.name, {})[agent] = field
-    return tuple(_merge(by_agent) for by_agent in by_name.values())
-
-
-def _merge(by_agent: dict[str, OptionField]) -> OptionField:
-    """Return one field for an option that several agents have, perhaps with other choices."""
-    first = next(iter(by_agent.values()))
-    users: dict[str, list[str]] = {}
-    for agent, field in by_agent.items():
-        users.setdefault(field.option.default_as_text(field.default), []).append(agent)
-    texts = [f"{text} for {' and '.join(agents)}" for text, agents in users.items()]
-    description = dataclasses.replace(
-        first.option,
-        used_by=tuple(by_agent),
-        choices=_all_choices(field.annotation for field in by_agent.values()),
-        default_text=next(iter(users)) if len(users) == 1 else ", ".join(texts),
-    )
-    return OptionField(first.name, first.annotation, description, None)
-
-
-def _all_choices(annotations: Iterable[Any]) -> tuple[str, ...]:
-    """Return the choices of several Literal types (or None), each once."""
-    kinds = [kind for hint in annotations for kind in (hint, *typing.get_args(hint))]
-    literals = [kind for kind in kinds if typing.get_origin(kind) is Literal]
-    return tuple(dict.fromkeys(choice for kind in literals for choice in typing.get_args(kind)))
+"""Sets of options by name: "paper" as the paper prints them, for the agents whose defaults are
+another reading; "strong-prior" for few next states and nearly deterministic rewards."""

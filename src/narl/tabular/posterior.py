@@ -15,6 +15,7 @@ from narl.paper import implements
 from narl.tabular.counts import Stats
 from narl.tabular.problem import Problem
 from narl.tabular.sampling import exponential, normal, uniform
+from narl.tabular.transitions import check_table_size
 
 TINY = float(jnp.finfo(jnp.float32).tiny)
 HALF_STEP = 2.0**-24
@@ -78,6 +79,7 @@ def sample_dynamics(
     """Return P^m(s,a) ~ Dirichlet(α0 + counts(s,a)) over all states: normalised Gamma draws."""
     key_seen, key_rest = jax.random.split(key)
     shape = (members, problem.num_states, problem.num_actions, problem.num_states)
+    check_table_size(*shape)
     counts = jnp.broadcast_to(stats.transitions, (members, *stats.transitions.shape))
     draw = gamma if alpha0 >= 1.0 else log_gamma
     if problem.successors is None:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from narl.tabular.mdp import Solution, TabularMDP
-from narl.tabular.transitions import Dynamics, reachable_states, take_slots
+from narl.tabular.transitions import Dynamics
 
 
 @jax.tree_util.register_dataclass
@@ -62,11 +62,10 @@ def _cumulate(p: np.ndarray) -> np.ndarray:
 
 def make_problem(mdp: TabularMDP, num_episodes: int) -> Problem:
     """Return what an agent knows of an MDP."""
-    successors = reachable_states(mdp.p)
     return Problem(
         p0=jnp.asarray(mdp.p0, jnp.float32),
         num_episodes=jnp.float32(num_episodes),
-        successors=None if successors is None else jnp.asarray(successors),
+        successors=None if mdp.successors is None else jnp.asarray(mdp.successors),
         num_states=mdp.num_states,
         num_actions=mdp.num_actions,
         horizon=mdp.horizon,
@@ -75,8 +74,7 @@ def make_problem(mdp: TabularMDP, num_episodes: int) -> Problem:
 
 def make_world(mdp: TabularMDP, solution: Solution, problem: Problem) -> World:
     """Return the MDP for the simulator."""
-    successors = None if problem.successors is None else np.asarray(problem.successors)
-    prob = take_slots(mdp.p, successors)
+    prob = mdp.p if problem.successors is None else mdp.prob
 
     def f32(x: np.ndarray) -> Array:
         return jnp.asarray(x, jnp.float32)

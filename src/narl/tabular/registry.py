@@ -29,8 +29,8 @@ _FUNCTIONS: dict[type[AgentOptions], tuple[Any, ...]] = {
     agents.Ucrl2: (baselines.ucrl2,),
     agents.Ucrl2Tabularl: (baselines.ucrl2_tabularl,),
     agents.Ucbvi: (baselines.ucbvi,),
-    agents.Psrl: (baselines.psrl,),
-    agents.Opsrl: (baselines.opsrl,),
+    agents.Psrl: (baselines.psrl, baselines.resolve),
+    agents.Opsrl: (baselines.opsrl, baselines.resolve),
     agents.Rlsvi: (baselines.rlsvi,),
     agents.Greedy: (baselines.greedy,),
 }
@@ -38,17 +38,16 @@ _FUNCTIONS: dict[type[AgentOptions], tuple[Any, ...]] = {
 AGENTS: dict[str, AgentSpec] = {
     name: AgentSpec(options, *_FUNCTIONS[options]) for name, options in AGENT_OPTIONS.items()
 }
+_SPECS = {spec.options: spec for spec in AGENTS.values()}
 
 
-def make_agent(name: str, options: AgentOptions, problem: Problem) -> Agent:
-    """Return the agent of this name for a problem; the same options give the same object."""
-    spec = AGENTS[name]
-    if spec.resolve is not None:
-        options = spec.resolve(options, problem)
-    return _build(name, options)
+def make_agent(options: AgentOptions, problem: Problem) -> Agent:
+    """Return the agent of these options for a problem; the same options give the same object."""
+    resolve = _SPECS[type(options)].resolve
+    return _build(options if resolve is None else resolve(options, problem))
 
 
 @functools.cache
-def _build(name: str, options: AgentOptions) -> Agent:
+def _build(options: AgentOptions) -> Agent:
     # Compiled programs are found again by the identity of the agent.
-    return AGENTS[name].build(options)
+    return _SPECS[type(options)].build(options)

@@ -18,8 +18,9 @@ from narl.decomposition import Decomposition, decompose
 from narl.errors import InputError
 from narl.paper import implements
 from narl.tabular.agent import Agent
+from narl.tabular.checked_options import agent_options
 from narl.tabular.mdp import AnyArray, Episode, TabularMDP, solve
-from narl.tabular.options import agent_options
+from narl.tabular.options import AgentOptions
 from narl.tabular.problem import Problem, World, make_problem, make_world
 from narl.tabular.registry import make_agent
 from narl.tabular.sampling import uniform
@@ -210,7 +211,7 @@ def solved_at(bad: Float[np.ndarray, " K"], threshold: float = 0.9, least: int =
 
 
 def run(
-    agent: str | Agent,
+    agent: str | AgentOptions | Agent,
     mdp: TabularMDP,
     num_episodes: int = 1000,
     seeds: Iterable[int] = range(1),
@@ -222,9 +223,10 @@ def run(
 ) -> Trace:
     """Run an agent for ``num_episodes`` episodes with every seed; score each episode exactly.
 
-    ``agent`` is a name with its ``options`` (see `AGENTS`) or an `Agent` of your own. A seed gives
-    the same scores alone or among others. ``progress`` is called with the number of episodes done.
-    ``until_solved`` stops once every seed has solved Deep Sea.
+    ``agent`` is a name with its ``options`` (see `AGENTS`), the checked options of an agent
+    (`agent_options`) or an `Agent` of your own. A seed gives the same scores alone or among others.
+    ``progress`` is called with the number of episodes done. ``until_solved`` stops once every seed
+    has solved Deep Sea.
     """
     seed_array = np.array(check_seeds(seeds), dtype=np.uint32)
     num_episodes = check_count("episodes", num_episodes)
@@ -236,24 +238,45 @@ def run(
     with jax.enable_x64(False):
         problem = make_problem(mdp, num_episodes)
     if isinstance(agent, str):
-        agent = make_agent(agent, agent_options(agent, preset, **options), problem)
+        agent = agent_options(agent, preset, **options)
+    elif options or preset:
+        raise InputError(
+            "options: only the name of an agent takes them; build them into your own agent"
+        )
+    if isinstance(agent, AgentOptions):
+        agent = make_agent(agent, problem)
     elif not isinstance(agent, Agent):
         raise InputError(f"agent: a {type(agent).__name__} given; it must be a name or an Agent")
-    elif options or preset:
-        raise InputError("options: an Agent of your own takes none here; build them into it")
-    solution = solve(mdp)
     stop_rule = mdp.solved_rule if until_solved else None
+    return run_seeds(agent, mdp, problem, num_episodes, seed_array, progress, stop_rule)
+
+
+def run_seeds(
+    agent: Agent,
+    mdp: TabularMDP,
+    problem: Problem,
+    num_episodes: int,
+    seeds: UInt[np.ndarray, " N"],
+    progress: Callable[[int], None] | None = None,
+    stop_rule: tuple[float, int] | None = None,
+    extend: Callable[[Any], Any] = lambda states: states,
+) -> Trace:
+    """Run an agent with checked arguments; ``extend`` is applied to the first states of all seeds.
+
+    ``stop_rule`` is the rule for "solved" by which the run stops early.
+    """
+    solution = solve(mdp)
     # GPUs otherwise round the factors of a product to 10 bits (TF32): "exact" would mean 1e-3.
     with jax.enable_x64(False), jax.default_matmul_precision("highest"):
         world = make_world(mdp, solution, problem)
         chunks, seconds = _run_chunks(
-            agent, problem, world, num_episodes, seed_array, progress, stop_rule
+            agent, problem, world, num_episodes, seeds, progress, stop_rule, extend
         )
     joined = jax.tree.map(
         lambda *xs: np.concatenate(xs, axis=1)[:, :num_episodes].astype(np.float64), *chunks
     )
     return Trace(
-        seeds=seed_array,
+        seeds=seeds,
         v_star=solution.value,
         regret=joined.regret,
         value=joined.value,
@@ -274,6 +297,7 @@ def _run_chunks(
     seeds: UInt[np.ndarray, " N"],
     progress: Callable[[int], None] | None,
     stop_rule: tuple[float, int] | None,
+    extend: Callable[[Any], Any],
 ) -> tuple[list[Record], tuple[float, float]]:
     """Return the scores of all chunks, and the seconds of compiling and of running."""
     num_chunks = math.ceil(num_episodes / CHUNK)
@@ -281,6 +305,7 @@ def _run_chunks(
     length = math.ceil(num_episodes / num_chunks)
     begin = time.perf_counter()
     keys, states = _start(agent, problem, jnp.asarray(seeds))
+    states = extend(states)
     program = _advance.lower(agent, problem, world, keys, states, jnp.int32(0), length).compile()
     compiled = time.perf_counter()
     chunks: list[Record] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from narl.stats import median_iqr
 from narl.tabular.config import Config
 from narl.tabular.mdp import TabularMDP
 from narl.tabular.runner import Trace, run
+from narl.tabular.sweep import run_sweep
 
 
 def run_config(
@@ -31,22 +32,57 @@ def run_config(
     `Config.make_mdp`, where the caller has it already; ``progress`` is called with the number of
     episodes done.
     """
-    mdp = config.make_mdp() if mdp is None else mdp
-    record = config.record(mdp)
+    return run_configs([config], root, mdp=mdp, progress=progress, fresh=fresh)[0]
+
+
+def run_configs(
+    configs: Sequence[Config],
+    root: Path,
+    *,
+    mdp: TabularMDP | None = None,
+    progress: Callable[[int], None] | None = None,
+    fresh: bool = False,
+) -> list[tuple[storage.Run, bool]]:
+    """Return the finished runs of one configuration, or of several of one `Config.sweep`.
+
+    Each is found or run as by `run_config`; those of a sweep run together.
+    """
     storage.check_root(root)
-    if not fresh:
-        finished = storage.find_run(root, record)
-        if finished is not None:
-            return finished, True
+    mdp = configs[0].make_mdp() if mdp is None else mdp
+    records = [config.record(mdp) for config in configs]
+    found = [None if fresh else storage.find_run(root, record) for record in records]
+    missing = [config for config, run in zip(configs, found, strict=True) if run is None]
+    traces = iter(_run_missing(missing, mdp, progress))
+    runs = []
+    for record, finished in zip(records, found, strict=True):
+        run = _save(root, record, next(traces), fresh) if finished is None else finished
+        runs.append((run, finished is not None))
+    return runs
+
+
+def _run_missing(
+    configs: Sequence[Config], mdp: TabularMDP, progress: Callable[[int], None] | None
+) -> list[Trace]:
+    """Run configurations of one sweep together, or a single one, and return their traces."""
+    if not configs:
+        return []
+    first = configs[0]
+    if first.swept is not None:
+        options = [config.options for config in configs]
+        return run_sweep(first.swept, options, mdp, first.episodes, first.seeds, progress)
     trace = run(
-        config.agent,
+        first.options,
         mdp,
-        config.episodes,
-        config.seeds,
+        first.episodes,
+        first.seeds,
         progress=progress,
-        until_solved=config.until_solved,
-        **vars(config.options),
+        until_solved=first.until_solved,
     )
+    return [trace]
+
+
+def _save(root: Path, record: dict[str, Any], trace: Trace, fresh: bool) -> storage.Run:
+    """Save the scores of a run and return it."""
     arrays = {
         "regret": trace.regret.astype(np.float32),
         "value": trace.value.astype(np.float32),
@@ -56,19 +92,21 @@ def run_config(
     if trace.bad is not None:
         arrays["bad"] = trace.bad.astype(np.uint8)
     device = jax.devices()[0].device_kind
-    saved = storage.save_run(root, record, metrics(trace), arrays, device=device, replace=fresh)
-    return saved, False
+    return storage.save_run(root, record, metrics(trace), arrays, device=device, replace=fresh)
 
 
 def metrics(trace: Trace) -> dict[str, Any]:
     """Return the summary that `narl tabular --json` prints: sums over all episodes, per seed."""
     terms = trace.decomposition
     summary: dict[str, Any] = {}
+    worst = int(np.argmax(terms.regret.sum(axis=1)))
     for name, value in zip(terms._fields, terms, strict=True):
         total = value.sum(axis=1)
         # A user's own agent may return NaN: then the run is kept, and the figure is null.
         figures = [math.nan] * 3 if np.isnan(total).any() else median_iqr(total)
-        summary[name] = dict(zip(("median", "q25", "q75"), map(float, figures), strict=True))
+        figures = [*figures, total.mean(), total[worst]]
+        names = ("median", "q25", "q75", "mean", "worst")
+        summary[name] = dict(zip(names, map(float, figures), strict=True))
     summary["v_star"] = trace.v_star
     summary["episodes"] = trace.regret.shape[1]
     summary["seconds"] = {"compile": trace.compile_seconds, "run": trace.run_seconds}

@@ -1,0 +1,60 @@
+"""State of the bonuses: running statistics of the members' disagreement, per replica."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from narl.deep.networks import Network
+
+
+class Moments(NamedTuple):
+    """Running count, mean and sum of squared deviations of a stream of numbers."""
+
+    num: Float[Array, ""]
+    mean: Float[Array, ""]
+    squares: Float[Array, ""]
+
+    @property
+    def std(self) -> Float[Array, ""]:
+        """The standard deviation so far; 1 where nothing was seen or nothing varies."""
+        variance = self.squares / jnp.maximum(self.num, 1.0)
+        # In float32 the mean of a constant is not quite that constant.
+        rounding = jnp.maximum(1e-8, 1e-6 * jnp.abs(self.mean))
+        return jnp.where(variance > rounding**2, jnp.sqrt(variance), 1.0)
+
+    def standardise(self, values: Float[Array, " B"]) -> Float[Array, " B"]:
+        """Return (values − mean) / std."""
+        return (values - self.mean) / self.std
+
+    def add(self, values: Float[Array, " B"]) -> Moments:
+        """Return the moments of the numbers so far and of these together."""
+        more, mean = float(values.shape[0]), values.mean()
+        num = self.num + more
+        difference = mean - self.mean
+        squares = ((values - mean) ** 2).sum() + difference**2 * self.num * more / num
+        return Moments(num, self.mean + difference * more / num, self.squares + squares)
+
+
+class BonusState(NamedTuple):
+    """Running statistics of what the members disagree on, and the tuned weight of MaxInfo."""
+
+    disagreement: Moments
+    information: Moments
+    first_disagreement: Float[Array, ""]
+    """Mean disagreement after the first fit: the unit of noise on rewards; 0 before."""
+    log_weight: Float[Array, ""]
+    """Logarithm of MaxInfo's weight α₂."""
+    past_actor: Network
+    """The policy at the last imagination, which MaxInfo compares with."""
+    episode: Int[Array, ""]
+    """Real episodes that have ended."""
+
+
+def init_bonus_state(actor: Network) -> BonusState:
+    """Return the state before the first fit."""
+    zero = jnp.float32(0.0)
+    none = Moments(zero, zero, zero)
+    return BonusState(none, none, zero, zero, actor, jnp.int32(0))

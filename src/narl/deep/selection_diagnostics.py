@@ -1,0 +1,108 @@
+"""Diagnostics of the ensemble after each fit: what the members believe, and who would be chosen.
+
+The same sample of steps serves every algorithm, so that algorithms can be compared, and every
+radius of Fig. 2, so that radii are compared on the same predictions.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from narl.deep.bonus_state import BonusState
+from narl.deep.ensemble import predict_members
+from narl.deep.networks import draw_action
+from narl.deep.replay_buffer import Replay, sample, unpack
+from narl.deep.rollout import ModelContext, make_candidates
+from narl.optimism import optimistic
+from narl.paper import implements
+
+NUM_STEPS = 1000
+"""Imagined steps on which the members are compared."""
+RADII = (0.1, 5.0, float("inf"))
+"""The model radii of Fig. 2; infinity: none."""
+_LARGEST_LOG_WEIGHT = 5.0
+
+
+class FitDiagnostics(NamedTuple):
+    """The members after one fit, on one-step predictions of their means from real states."""
+
+    holdout_error: Float[Array, " M"]
+    distance: Float[Array, " M"]
+    """Mean distance ‖ŝ'_m − mean_m ŝ'‖₂."""
+    reward_distance: Float[Array, " M"]
+    """Mean |r_m − mean_m r|."""
+    value_distance: Float[Array, " M"]
+    """Mean |V(ŝ'_m) − mean_m V|."""
+    selected_at: Float[Array, "3 M"]
+    """Share of steps in which each member's value is the largest within each of `RADII`."""
+    disagreement: Float[Array, ""]
+    """Mean disagreement σ of the members, in units of the data."""
+    information: Float[Array, ""]
+    """Mean of log(1 + epistemic variance / aleatoric variance)."""
+
+
+class Seen(NamedTuple):
+    """The diagnostics of a fit, and the numbers that the bonuses' statistics are made of."""
+
+    diagnostics: FitDiagnostics
+    disagreement: Float[Array, " B"]
+    information: Float[Array, " B"]
+    past_information: Float[Array, ""]
+    """Mean information where the policy of the last imagination acts."""
+
+
+@implements("fig:2")
+def diagnose(key: PRNGKeyArray, context: ModelContext, real: Replay) -> Seen:
+    """Compare the members on `NUM_STEPS` steps of the policy from real states."""
+    key_start, key_action, key_model, key_past = jax.random.split(key, 4)
+    obs_dim = context.sac.actor[0].w.shape[0]
+    obs = unpack(sample(key_start, real, (NUM_STEPS,)), obs_dim).obs
+    action = draw_action(key_action, context.sac.actor, obs).action
+    candidates = make_candidates(key_model, context, obs, action, jnp.zeros(NUM_STEPS))
+    mean, values = candidates.mean, candidates.values(candidates.mean.next_obs)
+    past_action = draw_action(key_action, context.bonus_state.past_actor, obs).action
+    past = predict_members(key_past, context.ensemble, obs, past_action, context.config)
+    offset = mean.next_obs - mean.next_obs.mean(0)
+    members = jnp.arange(mean.reward.shape[0])[:, None]
+    chosen = jnp.stack([optimistic(values, radius).member for radius in RADII])
+    return Seen(
+        FitDiagnostics(
+            holdout_error=context.ensemble.holdout_error,
+            distance=jnp.sqrt((offset**2).sum(-1)).mean(-1),
+            reward_distance=jnp.abs(mean.reward - mean.reward.mean(0)).mean(-1),
+            value_distance=jnp.abs(values - values.mean(0)).mean(-1),
+            selected_at=(chosen[:, None] == members).mean(-1),
+            disagreement=candidates.disagreement.mean(),
+            information=candidates.information.mean(),
+        ),
+        candidates.disagreement,
+        candidates.information,
+        past.information.mean(),
+    )
+
+
+def update_bonus_state(context: ModelContext, seen: Seen) -> BonusState:
+    """Return the running statistics with a fit's numbers, and MaxInfo's weight after it.
+
+    MaxInfoRL does a gradient step on log α₂ per update, so that the information I under the policy
+    matches that under a slowly moving copy. Here the copy is the policy of the last imagination,
+    and the steps of all updates since are done at once, with the difference in units of I's
+    standard deviation, at most 1.
+    """
+    state, config = context.bonus_state, context.config
+    first = state.first_disagreement
+    information = state.information.add(seen.information)
+    lack = (seen.past_information - seen.information.mean()) / information.std
+    num_updates = config.model_every * config.updates_per_step
+    log_weight = state.log_weight + config.learning_rate * num_updates * jnp.clip(lack, -1.0, 1.0)
+    return state._replace(
+        disagreement=state.disagreement.add(seen.disagreement),
+        information=information,
+        first_disagreement=jnp.where(first > 0.0, first, seen.disagreement.mean()),
+        log_weight=jnp.clip(log_weight, -_LARGEST_LOG_WEIGHT, _LARGEST_LOG_WEIGHT),
+        past_actor=context.sac.actor,
+    )

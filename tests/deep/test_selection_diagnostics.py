@@ -1,0 +1,126 @@
+"""Running statistics of the members' disagreement, and the diagnostics after each fit."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tiny import (
+    affine_actor,
+    affine_ensemble,
+    assert_same,
+    constant_ensemble,
+    make_context,
+    sac_with_value,
+    tiny_config,
+)
+
+from narl.deep import selection_diagnostics
+from narl.deep.bonus_state import Moments, init_bonus_state
+from narl.deep.replay_buffer import Replay
+from narl.deep.selection_diagnostics import NUM_STEPS, Seen, diagnose
+
+KEY = jax.random.key(1)
+SAC = sac_with_value(2.0)
+NONE = init_bonus_state(SAC.actor).disagreement
+add = jax.jit(Moments.add)
+
+
+def test_moments_equal_numpy_whatever_the_pieces():
+    values = np.random.default_rng(0).normal(5.0, 3.0, 1000).astype(np.float32)
+    running = NONE
+    for piece in np.split(values, [1, 10, 300]):
+        running = add(running, jnp.asarray(piece))
+    assert running.num == 1000
+    assert running.mean == pytest.approx(values.mean(), rel=1e-5)
+    assert running.std == pytest.approx(values.std(), rel=1e-4)
+    expected = (values[:5] - values.mean()) / values.std()
+    np.testing.assert_allclose(running.standardise(jnp.asarray(values[:5])), expected, atol=1e-4)
+
+
+def test_moments_of_nothing_and_of_a_constant_do_not_scale():
+    assert (NONE.num, NONE.mean, NONE.std) == (0.0, 0.0, 1.0)
+    constant = add(NONE, jnp.full(7, 3.0))
+    assert (constant.num, constant.std) == (7.0, 1.0)
+    np.testing.assert_allclose(constant.standardise(jnp.array([3.0, 5.0])), [0.0, 2.0], atol=1e-6)
+
+
+def test_diagnostics_by_hand():
+    """Three members from state 0: the values 2s' are 2, 4, 12 with mean 6."""
+    ensemble = constant_ensemble([[0.0, 1.0], [3.0, 2.0], [0.0, 6.0]], logvar=0.0)
+    ensemble = ensemble._replace(holdout_error=jnp.array([3.0, 1.0, 2.0]))
+    real = Replay(jnp.zeros((4, 5)), jnp.int32(4), jnp.int32(4))
+    seen = jax.jit(lambda key: diagnose(key, make_context(ensemble, SAC), real))(KEY)
+    found = seen.diagnostics
+    assert found.holdout_error.tolist() == [3.0, 1.0, 2.0]
+    np.testing.assert_allclose(found.distance, [2.0, 1.0, 3.0], rtol=1e-5)
+    np.testing.assert_allclose(found.reward_distance, [1.0, 2.0, 1.0], rtol=1e-5)
+    np.testing.assert_allclose(found.value_distance, [4.0, 2.0, 6.0], rtol=1e-5)
+    # Within 0.1 of the mean is none, and member 1 is closest; within 5 are members 0 and 1.
+    assert found.selected_at.tolist() == [[0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    std = np.sqrt(2.0), np.sqrt(14.0 / 3.0)
+    assert found.disagreement == pytest.approx(sum(std) / 2, rel=1e-5)
+    assert found.information == pytest.approx((np.log(3.0) + np.log1p(14 / 3)) / 2, rel=1e-5)
+    assert seen.disagreement.shape == (NUM_STEPS,)
+    # The policy has not changed since the last imagination.
+    assert seen.past_information == pytest.approx(float(found.information), rel=1e-5)
+
+
+def test_past_policy_is_compared_on_the_same_states():
+    """Members disagree by ±a: information grows with |a|."""
+    ensemble = affine_ensemble([[[0.0, 0.0], [1.0, 0.0]], [[0.0, 0.0], [-1.0, 0.0]]], [[0, 0]] * 2)
+    weights = ensemble.weights._replace(min_logvar=jnp.zeros(2))
+    context = make_context(ensemble._replace(weights=weights), SAC)
+    bold = affine_actor([[0.0]], [3.0], -20.0)
+    timid = SAC._replace(actor=affine_actor([[0.0]], [0.0], -20.0))
+    state = context.bonus_state._replace(past_actor=bold)
+    real = Replay(jnp.zeros((4, 5)), jnp.int32(4), jnp.int32(4))
+    seen = jax.jit(
+        lambda state: diagnose(KEY, context._replace(sac=timid, bonus_state=state), real)
+    )(state)
+    assert seen.diagnostics.information == pytest.approx(0.0, abs=1e-6)
+    assert seen.past_information > 0.1
+
+
+def seen_with(information, past, disagreement=(1.0, 3.0)):
+    return Seen(None, jnp.array(disagreement), jnp.array(information), jnp.float32(past))
+
+
+CONFIG = tiny_config(learning_rate=0.01, model_every=5, updates_per_step=4)
+CONTEXT = make_context(constant_ensemble([[0.0, 0.0]] * 2), SAC, config=CONFIG)
+
+
+@jax.jit
+def update(state, seen):
+    context = CONTEXT._replace(bonus_state=state)
+    return selection_diagnostics.update_bonus_state(context, seen)
+
+
+@pytest.mark.parametrize(
+    ("past", "steps"),
+    [
+        (2.0, 0.0),  # the policy gains 2 on average, as much as before
+        (2.5, 0.5),
+        (1.0, -1.0),
+        (99.0, 1.0),  # at most one standard deviation counts
+    ],
+)
+def test_weight_of_maxinfo_grows_while_policy_gains_less_information(past, steps):
+    """Information 1 and 3: the standard deviation is 1. Twenty updates of 0.01 are done at once."""
+    state = update(CONTEXT.bonus_state, seen_with((1.0, 3.0), past))
+    assert state.log_weight == pytest.approx(20 * 0.01 * steps, abs=1e-6)
+
+
+def test_weight_of_maxinfo_is_bounded():
+    state = CONTEXT.bonus_state._replace(log_weight=jnp.float32(4.9))
+    assert update(state, seen_with((1.0, 3.0), 99.0)).log_weight == 5.0
+
+
+def test_first_disagreement_is_kept_and_statistics_go_on():
+    first = update(CONTEXT.bonus_state, seen_with((1.0, 3.0), 2.0, (1.0, 3.0)))
+    assert first.first_disagreement == 2.0
+    second = update(first, seen_with((5.0, 7.0), 2.0, (0.0, 0.0)))
+    assert second.first_disagreement == 2.0
+    assert (second.disagreement.num, second.disagreement.mean) == (4.0, 1.0)
+    assert (second.information.num, second.information.mean) == (4.0, 4.0)
+    assert_same(second.past_actor, SAC.actor)
+    assert second.episode == CONTEXT.bonus_state.episode

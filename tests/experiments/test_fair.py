@@ -1,0 +1,132 @@
+"""The experiment `fair`: seeds apart, dials chosen by the tuning seeds, means by hand."""
+
+import numpy as np
+import pytest
+from fake_results import tabular_result
+
+from narl.experiments import EXPERIMENTS, fair
+from narl.experiments.experiment import batches
+from narl.tabular.config import make_config
+from narl.tabular.mdp import policy_value
+
+SIZE = fair._SIZES["small"]
+
+
+def fake_results(regret_of, cells):
+    """Return results whose regret per seed is `regret_of(agent, mdp, value, is_tuning_seed)`."""
+    results = {}
+    for agent, mdp, value in fair._keys("small"):
+        label = fair._label(agent, mdp, value)
+        rows = [[regret_of(agent, mdp, value, seed >= 2000)] for seed in cells[label].seeds]
+        result = tabular_result(rows, np.zeros((len(rows), 1)))
+        results[label] = type(result)(cells[label], result.run, result.arrays)
+    return results
+
+
+@pytest.fixture(scope="module")
+def cells():
+    return fair.cells("small")
+
+
+def regrets(agent, mdp, value, tuning):
+    """Return regrets for which tuning seeds and reported seeds disagree about the best value."""
+    place = fair.AGENTS[agent].values.index(value)
+    best = 1 if mdp == "RiverSwim" and len(fair.AGENTS[agent].values) > 1 else 0
+    if not tuning:
+        return 100.0 + place
+    return 10.0 if place == best else 50.0
+
+
+def test_seeds_of_tuning_and_report_are_apart_and_of_no_other_experiment():
+    assert EXPERIMENTS["fair"] is fair.EXPERIMENT
+    cells = fair.cells("paper").values()
+    assert {cell.seeds for cell in cells} == {(*range(2000, 2008), *range(900, 916))}
+    for name in ("fig1a", "fig1b", "fig1c", "table1", "ablation"):
+        others = EXPERIMENTS[name].cells("paper").values()
+        assert not {seed for cell in others for seed in cell.seeds} & {900, 915, 2000, 2007}
+
+
+def test_every_agent_runs_on_every_mdp_with_one_dial():
+    cells = fair.cells("paper")
+    assert len(fair.MDPS) >= 8
+    names = {cell.agent for cell in cells.values()}
+    assert names == {
+        "narl-ucrl",
+        "narl-ucbvi",
+        "ucbvi",
+        "ucrl2",
+        "psrl",
+        "opsrl",
+        "rlsvi",
+        "greedy",
+    }
+    for agent, tuned in fair.AGENTS.items():
+        assert tuned.default in tuned.values
+        for mdp in fair.MDPS:
+            group = [
+                cells[fair._label(agent, mdp, value)]
+                for value in tuned.values
+                if (agent, mdp) not in fair.SKIPPED
+            ]
+            options = [vars(cell.options) for cell in group]
+            differing = {name for o in options for name in o if o[name] != options[0][name]}
+            assert differing <= {tuned.dial}
+    # The values of a number run in one program.
+    labels = [fair._label(fair.GAUSSIAN, "RiverSwim", c) for c in (0.001, 0.005, 0.02, 0.1, 0.5)]
+    assert tuple(labels) in batches(cells)
+
+
+def test_loss_of_random_actions_by_hand():
+    # RiverSwim with one step: left pays .005, right nothing, so random actions lose half of it.
+    cell = make_config("greedy", "riverswim", horizon=1, episodes=40)
+    assert fair.uniform_loss(cell) == pytest.approx(40 * 0.0025)
+    # Two steps on six arms: the mean over all sequences of two actions.
+    cell = make_config("greedy", "six-arms", horizon=2, episodes=3)
+    mdp = cell.make_mdp()
+    policies = [[[a] * 7, [b] * 7] for a in range(6) for b in range(6)]
+    mean = np.mean([policy_value(mdp, np.array(policy)) for policy in policies])
+    best = max(policy_value(mdp, np.array(policy)) for policy in policies)
+    assert fair.uniform_loss(cell) == pytest.approx(3 * (best - mean))
+
+
+def test_dials_are_chosen_by_the_tuning_seeds_and_reported_on_the_others(cells):
+    found = fair.Comparison("small", fake_results(regrets, cells))
+    values = fair.AGENTS[fair.GAUSSIAN].values
+    assert found.best_on(fair.GAUSSIAN, "RiverSwim") == values[1]
+    assert found.best_on(fair.GAUSSIAN, "Deep Sea 10") == values[0]
+    # Over four MDPs the first value is best on three of them.
+    assert found.best_for_all(fair.GAUSSIAN) == values[0]
+    assert found.regret[fair.GAUSSIAN, "RiverSwim", values[1]].tolist() == [101.0] * 6
+    losses = np.array([found.loss[mdp] for mdp in SIZE.mdps])
+    one = dict.fromkeys(SIZE.mdps, values[0])
+    by_hand = np.prod(100 / losses) ** (1 / 4)
+    assert found.score(fair.GAUSSIAN, one) == pytest.approx(by_hand)
+    np.testing.assert_allclose(found.seed_scores(fair.GAUSSIAN), by_hand)
+
+
+def test_tables_hold_means_medians_and_worst_seeds(cells):
+    findings = fair.analyse("small", fake_results(regrets, cells))
+    one, own, regret, _ = findings.tables
+    assert [table.id for table in (one, own, regret)] == ["fair-one", "fair-own", "fair-regret"]
+    agents = [row[0] for row in own.rows]
+    assert sorted(agents) == sorted(fair.AGENTS)
+    assert "OPSRL" not in [row[0] for row in one.rows]  # it is not run on Deep Sea
+    assert own.rows[agents.index("OPSRL")][1 + SIZE.mdps.index("Deep Sea 10")] is None
+    rows = {tuple(row[:2]): row[2:] for row in regret.rows}
+    tuned = rows["RiverSwim", fair.GAUSSIAN]
+    assert tuned[0] == "c = 0.005"
+    assert tuned[1:7] == [101.0] * 6
+    assert {claim.id for claim in findings.claims} == {"fair-narl-best", "fair-riverswim"}
+    assert all(claim.is_ours for claim in findings.claims)
+
+
+def test_claims_follow_the_reported_seeds(cells):
+    def rivals_better(agent, mdp, value, tuning):
+        return 50.0 if agent in fair.NARL else 5.0
+
+    def narl_better(agent, mdp, value, tuning):
+        return 5.0 if agent in fair.NARL else 50.0
+
+    for regret_of, verdict in ((rivals_better, "fails"), (narl_better, "holds")):
+        claims = fair.analyse("small", fake_results(regret_of, cells)).claims
+        assert [claim.verdict for claim in claims] == [verdict, verdict]
