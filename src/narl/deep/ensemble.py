@@ -205,8 +205,13 @@ def predict_members(
             reward = symexp(reward)
         return Prediction(reward, obs + output[..., 1:])
 
-    disagreement = (epistemic / ensemble.output_std).mean(-1)
-    information = jnp.log1p(epistemic**2 / jnp.maximum(aleatoric, 1e-12)).mean(-1)
-    # Always both, so that a bonus has the same bits whatever else its program holds.
-    disagreement, information = jax.lax.optimization_barrier((disagreement, information))
+    information = jnp.log1p(epistemic**2 / jnp.maximum(aleatoric, 1e-12))
+
+    def mean(output: Float[Array, "B O"]) -> Float[Array, " B"]:
+        # XLA fuses a sum, but not a product, with what follows: so the result has the same bits
+        # in every program, whatever else the program holds.
+        share = jnp.full(output.shape[-1], 1.0 / output.shape[-1])
+        return jnp.dot(output, share, precision="highest")
+
+    disagreement, information = mean(epistemic / ensemble.output_std), mean(information)
     return Forecast(native(given.mean), native(drawn), disagreement, information)
