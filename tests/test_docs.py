@@ -30,8 +30,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = (
-    *("architecture.md", "metrics.md", "own-mdp.md", "reproduction.md", "training.md"),
-    *("tutorial.md", "../README.md"),
+    *("architecture.md", "metrics.md", "own-mdp.md", "own-optimism.md", "reproduction.md"),
+    *("rivals.md", "training.md", "tutorial.md", "../README.md"),
 )
 FENCE = re.compile(r"^```(\S+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = r"(?<![\w.])[-−]?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)"
@@ -329,6 +329,18 @@ def test_every_metric_is_explained() -> None:
     derived = {name for name, value in vars(Trace).items() if isinstance(value, property)}
     known = {field.name for field in dataclasses.fields(Trace)} | derived | set(AGENTS)
     assert {name for name in known - {"seeds"} if f"`{name}`" not in page} == set()
+
+
+def test_every_metric_of_a_training_is_explained() -> None:
+    from narl.deep import metrics
+    from narl.deep.sac import Losses
+
+    source = inspect.getsource(metrics)
+    names = set(re.findall(r'^ +"(\w+)": ', source, re.MULTILINE)) | set(Losses._fields)
+    names |= {f"fit_selected_{name}" for name in metrics.RADIUS_NAMES}
+    assert {"eval_return", "nonfinite", "fit_selected_0.1"} <= names
+    page = read("metrics.md")
+    assert {name for name in names if f"`{name}`" not in page} == set()
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ baselines, exact regret and its decomposition.
   narl eval RUN            play episodes of a trained policy, record a video
   narl resume RUN          continue a training that was stopped
   narl reproduce ID...     run experiments of the paper and check its claims:
-                           fig1a fig1b fig1c table1 ablation fig3a table2,
+                           fig1a fig1b fig1c table1 ablation fair fig3a table2,
                            or all
   narl report [RUN...]     write charts, tables and claims as one offline HTML
                            file; with RUN, a report on these trainings

@@ -139,6 +139,25 @@ def test_preset_values_taken_and_valid(algo):
     assert make_config("other:Hopper-v5", algo).steps == 10_000
 
 
+def test_paper_preset_is_a_reading_that_options_change():
+    ours, paper = make_config("Pendulum-v1"), make_config("Pendulum-v1", preset="paper")
+    assert (ours.exclude, paper.exclude) == ("above", "ball")
+    assert dataclasses.replace(paper, preset="narl", exclude="above") == ours
+    assert make_config("Pendulum-v1", preset="paper", exclude="above").exclude == "above"
+    goal = "MountainCarContinuous-v0"  # a preset of the environment that sets noise_scale
+    assert make_config(goal, preset="paper") == make_config(goal, preset="paper", radius=0.1)
+    # Options of optimism that do have an effect together are accepted.
+    for given in (
+        {"noise": "reward", "noise_scale": 0.1, "elites": 2},
+        {"noise": "both", "radius": None},
+        {"exclude": "ball", "fallback": "random", "radius_unit": "spread"},
+        {"anneal_steps": 9, "anneal": "radius"},
+        {"anneal_steps": 9, "elites": 1},
+        {"optimism_at": "update", "elites": 1},
+    ):
+        make_config("Pendulum-v1", **given)
+
+
 def test_given_values_win_over_preset_and_none_means_not_given():
     config = make_config("Hopper-v5", updates_per_step=3, target_entropy=-7.0, initial_steps=None)
     assert (config.updates_per_step, config.entropy_target(3)) == (3, -7.0)
@@ -225,6 +244,15 @@ def test_buffers_hold_what_retention_and_length_need():
         ({"algo": "mbpo", "elites": 9, "members": 4}, "elites", "nearest valid value is 4"),
         ({"initial_steps": 600, "learn_after": 500}, "learn_after", "nearest valid value is 600"),
         ({"until_solved": True}, "until_solved", "solved_return"),
+        # Options that another option leaves without effect.
+        ({"noise": "reward", "optimism_at": "update"}, "optimism_at", "noise=reward"),
+        ({"noise": "reward", "radius": 1.0}, "radius", "noise=reward"),
+        ({"noise_scale": 1.0}, "noise_scale", "noise=model"),
+        ({"elites": 2}, "elites", "noise=model"),
+        ({"anneal": "share"}, "anneal", "give anneal_steps"),
+        ({"fallback": "random"}, "fallback", "exclude=above"),
+        ({"radius": None, "radius_unit": "spread"}, "radius_unit", "radius=none"),
+        ({"radius": None, "anneal_steps": 9, "anneal": "radius"}, "anneal", "give a radius"),
         ({"rollout_schedule": (1, 2, 3)}, "rollout_schedule", "20,150,1,15"),
         ({"rollout_schedule": (5, 1, 1, 1)}, "rollout_schedule", "20,150,1,15"),
         ({"rollout_schedule": (0, 1, 0, 1)}, "rollout_schedule", "20,150,1,15"),
@@ -251,26 +279,26 @@ def test_smallest_trainings_accepted():
 # --- records, ids and shapes ------------------------------------------------------------------
 
 RUN_IDS = {
-    "train-narl-invertedpendulum-v5-2b451f58bd": ("InvertedPendulum-v5", "narl", {}),
-    "train-narl-invertedpendulum-v5-1d5a76c7ba": (
+    "train-narl-invertedpendulum-v5-baba26b3d6": ("InvertedPendulum-v5", "narl", {}),
+    "train-narl-invertedpendulum-v5-e2eab729ad": (
         *("InvertedPendulum-v5", "narl"),
         {"until_solved": True},
     ),
-    "train-mbpo-invertedpendulum-v5-da51fe9e58": (
+    "train-mbpo-invertedpendulum-v5-a8eebe04a1": (
         *("InvertedPendulum-v5", "mbpo"),
         {"members": 4, "elites": 2, "seeds": (0, 1, 2)},
     ),
-    "train-sac-hopper-v4-f685e26872": ("Hopper-v4", "sac", {"seeds": (3,), "steps": 125_000}),
-    "train-narl-pendulum-v1-2ed967b464": (
+    "train-sac-hopper-v4-5e1644e387": ("Hopper-v4", "sac", {"seeds": (3,), "steps": 125_000}),
+    "train-narl-pendulum-v1-0f9923323d": (
         *("Pendulum-v1", "narl"),
         {"radius": None, "joint": True, "hidden": (32, 16), "steps": 2000, "seeds": (0, 1)},
     ),
-    "train-mbpo-pendulum-v1-d8e3e48ddd": (
+    "train-mbpo-pendulum-v1-297cb38840": (
         *("Pendulum-v1", "mbpo"),
         {"rollout_schedule": (0, 10, 1, 5)},
     ),
 }
-"""Ids as narl 0.1 gave them: run folders on disk are found by their ids."""
+"""Run folders on disk are found by their ids; other options or defaults give other ids."""
 
 
 @pytest.mark.parametrize("run_id", RUN_IDS)
@@ -328,9 +356,10 @@ def test_shape_differs_in_every_field_that_replicas_must_share():
 def test_options_in_which_replicas_may_differ_are_numbers_of_their_programs():
     config = Config(env="any")
     # The algorithm and its noise choose the functions; there are seeds and members of their own.
-    for name in set(PER_REPLICA) - {"algo", "members", "seeds", "noise"}:
+    for name in set(PER_REPLICA) - {"algo", "members", "seeds", "noise", "preset"}:
         value = changed(getattr(config, name))
         if isinstance(value, str):
-            value = FIELDS[name].option.metavar.split("|")[-1]
+            choices = FIELDS[name].option.metavar.split("|")
+            (value,) = set(choices) - {getattr(config, name)}
         other = dataclasses.replace(config, **{name: value})
         assert select_numbers(other) != select_numbers(config), name

@@ -380,7 +380,7 @@ def test_values_of_next_states_zero_where_episode_ends(threshold):
 
 
 def test_options_become_numbers_of_one_type_for_all_replicas():
-    defaults = select_numbers(tiny_config())
+    defaults = select_numbers(tiny_config(exclude="ball"))
     other = tiny_config(
         radius=None,
         radius_unit="spread",

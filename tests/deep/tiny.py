@@ -120,8 +120,11 @@ def constant_ensemble(outputs, logvar=-60.0):
 
 
 def numbers_of(radius=np.inf, num_elites=1, **options):
-    """Return the numbers of a selection, as arrays; the options are those of a configuration."""
-    numbers = select_numbers(tiny_config(**options))
+    """Return the numbers of a selection, as arrays; the options are those of a configuration.
+
+    By default the radius excludes on both sides, as the paper's text says.
+    """
+    numbers = select_numbers(tiny_config(**{"exclude": "ball", **options}))
     numbers = numbers._replace(radius=float(radius), num_elites=num_elites)
     return jax.tree.map(jnp.asarray, numbers)
 

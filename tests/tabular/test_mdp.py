@@ -177,7 +177,8 @@ def test_large_deep_sea_is_solved_and_run_exactly():
     assert solve(mdp).value == pytest.approx(0.99)
     trace = run("greedy", mdp, 2, (0,))
     assert trace.regret.shape == (1, 2)
-    assert (trace.regret <= 0.99 + 1e-5).all()
+    # A policy that never earns the reward pays up to .01 for its moves to the right.
+    assert ((trace.regret >= 0.99 - 1e-5) & (trace.regret <= 1.0)).all()
 
 
 P = np.full((2, 1, 2), 0.5)

@@ -28,6 +28,7 @@ REST: dict[str, tuple[str, dict[str, Any]]] = {
     "narl-ucrl per stage": ("narl-ucrl", {"noised": "both", "per_stage": True}),
     "narl-ucrl M_r, M_P": ("narl-ucrl", {"noised": "both", "members_r": 3, "members_p": 5}),
     "narl-ucrl empty is one": ("narl-ucrl", {"noise": "bootstrap", "empty": "one"}),
+    "narl-ucrl bootstrap-prior": ("narl-ucrl", {"noise": "bootstrap-prior"}),
     "narl-ucbvi theorem": ("narl-ucbvi", {"noise": "theorem"}),
     "narl-ucbvi fake-reward": ("narl-ucbvi", {"noise": "fake-reward"}),
     "narl-ucbvi as printed": ("narl-ucbvi", {"noise": "fake-reward", "preset": "paper"}),
@@ -35,9 +36,11 @@ REST: dict[str, tuple[str, dict[str, Any]]] = {
     "ucrl2 paper": ("ucrl2", {"preset": "paper"}),
     "ucrl2-tabularl copied": ("ucrl2-tabularl", {"compounding": False}),
     "ucbvi bernstein": ("ucbvi", {"bonus": "bernstein"}),
+    "ucbvi simplified": ("ucbvi", {"bonus": "simplified"}),
     "ucbvi theory": ("ucbvi", {"constants": "theory"}),
     "rlsvi theory": ("rlsvi", {"constants": "theory"}),
     "psrl alpha0": ("psrl", {"alpha0": 0.5}),
+    "psrl strong prior": ("psrl", {"preset": "strong-prior"}),
 }
 
 VARIANTS = QUICK | REST

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from narl.compilation import num_cores
 from narl.deep.algorithm import CHUNK, Algorithm
-from narl.deep.config import Config
+from narl.deep.config import Config, used_by
 from narl.deep.replay_buffer import row_width
 from narl.deep.rollout import ReplicaParams
 from narl.deep.selection import select_numbers, stack_numbers
@@ -64,7 +64,8 @@ def temporary_memory(algorithm: Algorithm) -> int:
 
     Learning holds the batches of a step, packed and unpacked, and the layers' outputs and gradients
     for one batch. A fit holds all rows as inputs and targets, once and once more in each member's
-    own order, with indices. Imagining holds the outputs of every layer of every member for a chunk.
+    own order, with indices. Imagining holds the outputs of every layer of every member for a chunk,
+    and those of actor and critics for every candidate that is valued.
     """
     config = algorithm.config
     width = row_width(algorithm.obs_dim, algorithm.action_dim, config.num_stored_candidates)
@@ -77,7 +78,8 @@ def temporary_memory(algorithm: Algorithm) -> int:
     held = min(config.holdout_most, config.real_capacity)
     training += held * members * config.model_width
     chunk, depth = min(CHUNK, config.rollout_batch), config.model_depth
-    imagining = chunk * members * (depth * config.model_width + max(config.hidden))
+    valued = config.num_candidates if config.algo in used_by("num_candidates") else members
+    imagining = chunk * (members * depth * config.model_width + 3 * valued * sum(config.hidden))
     return _FLOAT * max(learning, training, imagining)
 
 

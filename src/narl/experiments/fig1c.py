@@ -172,10 +172,10 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
         notes=[
             "Runs stop once all seeds have solved it, so regrets of agents are over "
             "different numbers of episodes.",
-            "What is said of Gaussian noise is true of these sizes and of deterministic moves: from "
-            "N = 28 to 40 its episodes grow like N^3 and those of bootstrap like N^1.1, so that "
-            "bootstrap is faster at N = 40, and on the stochastic Deep Sea some seeds fail from "
-            "N = 28 on.",
+            "What is said of Gaussian noise is true of these sizes and of deterministic moves: "
+            "from N = 28 to 40 its episodes grow like N^3 and those of bootstrap like N^1.1, so "
+            "that bootstrap is faster at N = 40, and on the stochastic Deep Sea some seeds fail "
+            "from N = 28 on.",
         ],
     )
 

@@ -65,8 +65,8 @@ def member_charts(
             RANK,
             "‖ŝ′ − mean over members‖",
             series("distance"),
-            caption=f"{order} The distance between a member's next state and the mean of all "
-            "members, in the units of the observation.",
+            caption=f"{order} The distance between a member's mean next state and the mean of "
+            "all members, in the units of the observation.",
         ),
     ]
 
@@ -79,6 +79,6 @@ def fallback_chart(id_: str, rows: Mapping[str, Rows], over: str, more: str = ""
         STEPS,
         SHARE,
         [curve(label, rows_with_model(log), "fallback") for label, log in rows.items()],
-        caption=f"{over} The share of imagined steps in which no member lies within the radius, "
-        f"for the reward or for the next state{more}.",
+        caption=f"{over} The share of imagined steps in which the value of no member's next state "
+        f"lies within the radius{more}.",
     )
