@@ -12,7 +12,7 @@ from narl.deep.checked_config import make_config
 from narl.deep.config import Config, used_by
 from narl.report.training_summary import command_of, seeds_as_text
 
-ALGORITHMS = ["narl", "mbpo", "sac"]
+ALGORITHMS = ["narl", "mbpo", "sac", "sombrl", "hucrl", "thompson", "maxinfo"]
 OTHER_VALUES: dict[str, Any] = {
     "steps": 7777, "epoch_length": 123, "initial_steps": 99, "learn_after": 5500,
     "updates_per_step": 3, "batch": 17, "real_share": 0.25, "buffer": 5000,
@@ -21,8 +21,12 @@ OTHER_VALUES: dict[str, Any] = {
     "model_every": 100, "model_width": 32, "model_depth": 2, "scale_targets": None,
     "model_learning_rate": 0.002, "model_batch": 32, "holdout_share": 0.0, "holdout_most": 10,
     "patience": 0, "most_model_epochs": 9, "rollout_batch": 50, "rollout_schedule": (1, 2, 3, 4),
-    "retain_epochs": 3, "radius": None, "joint": True, "fallback": "random", "draw": "mean",
-    "value_samples": 2, "termination": "never", "obs_scaling": None, "eval_episodes": 4,
+    "retain_epochs": 3, "draw": "mean", "reward_transform": "symlog", "beta_nll": 0.5,
+    "preset": "paper", "noise": "both", "noise_scale": 0.5, "radius": 2.5, "radius_unit": "spread",
+    "exclude": "ball", "exclude_by": "return", "score": "draw", "joint": True,
+    "fallback": "random", "value_critics": "target", "optimism_at": "update", "anneal": "radius",
+    "anneal_steps": 77, "bonus_weight": 0.25, "reach": 0.5, "num_candidates": 3,
+    "one_member_per": "trajectory", "value_samples": 2, "termination": "never", "obs_scaling": None, "eval_episodes": 4,
     "eval_horizon": 77, "solved_return": -150.5, "seeds": (4, 5, 6), "until_solved": True,
 }  # fmt: skip
 """A value for every option that is not its default; two of them depend on the preset."""
@@ -62,6 +66,12 @@ def test_command_of_defaults_has_no_options(env: str, algo: str) -> None:
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_command_gives_all_options_again(env: str, algo: str) -> None:
     config = training(algo, env, **other_values(algo, env))
+    assert config_of(command_of(config)) == config
+
+
+def test_command_of_preset_names_only_the_preset() -> None:
+    config = training("narl", preset="paper", radius=None)
+    assert command_of(config) == f"narl train {POLE} --algo narl --preset paper --radius none"
     assert config_of(command_of(config)) == config
 
 

@@ -53,6 +53,7 @@ def choose_termination(config: Config, spaces: Spaces, parts: UserParts) -> Term
                 "function"
             )
         return None
+
     def scaled_rule(obs: Any, action: Any, next_obs: Any) -> Any:
         native_action = spaces.action_centre + spaces.action_half * action
         return native_rule(unscale_obs(spaces, obs), native_action, unscale_obs(spaces, next_obs))

@@ -70,11 +70,13 @@ def command_of(config: Config) -> str:
     """Return the command that trains a configuration, with every option that is not a default."""
     from narl.deep.checked_config import make_config
 
-    usual = make_config(config.env, config.algo)
+    preset = {} if config.preset == Config.preset else {"preset": config.preset}
+    usual = make_config(config.env, config.algo, **preset)
     if config.initial_steps != usual.initial_steps:
         # Updates begin after the initial steps, unless learn_after is given.
         usual = dataclasses.replace(usual, learn_after=config.initial_steps)
     words = ["narl train", config.env, f"--algo {config.algo}"]
+    words += [f"--preset {name}" for name in preset.values()]
     options = _used_options(config)
     last = {name: options.pop(name) for name in ("seeds", "until_solved")}
     for name, value in (options | last).items():
