@@ -20,7 +20,8 @@ optimistic = jax.jit(narl.optimism.optimistic, static_argnames="radius")
         ([0.0, 1.0, 2.0], 1.0, 2, [True, True, True]),  # the radius itself is inside
         ([0.0, 1.0, 2.0], 0.5, 1, [False, True, False]),
         ([0.0, 0.5, 5.5], 1.0, 1, [False, False, False]),  # none: the closest to the mean
-        ([0.0, 1.0], 0.1, 0, [False, False]),  # equally close: the first
+        ([0.0, 1.0], 0.1, 1, [False, False]),  # equally close: the larger
+        ([0.3, 0.1], 0.01, 0, [False, False]),  # also where the mean is rounded
         ([0.1], 0.0, 0, [True]),
         ([-7.3], 0.0, 0, [True]),
     ],
@@ -43,8 +44,8 @@ def test_optimistic_agrees_with_a_loop_over_positions(shape, radius):
         members = values[(slice(None), *at)]
         distance = np.abs(members - members.mean())
         inside = np.ones(len(members), bool) if radius is None else distance <= radius
-        score = np.where(inside, members, -np.inf) if inside.any() else -distance
-        best = int(np.argmax(score))
+        closest = distance <= distance.min() + 1e-6
+        best = int(np.argmax(np.where(inside if inside.any() else closest, members, -np.inf)))
         assert choice.member[at] == best
         assert choice.value[at] == members[best]
         np.testing.assert_array_equal(choice.admitted[(slice(None), *at)], inside)

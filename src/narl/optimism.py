@@ -28,7 +28,8 @@ def optimistic(
     """Return max_m values[m] over the members within μ_M ± ε_M.
 
     With ``radius=None`` every member is admitted (Eq. 2). If the radius excludes all members, the
-    one closest to the mean is chosen; the paper does not define this case. ``judged`` are the
+    one closest to the mean is chosen, of equally close ones (always so with two members) the one of
+    largest value; the paper does not define this case. ``judged`` are the
     numbers whose distance from their mean counts, by default the values themselves. With
     ``above_only`` members below the mean are admitted at any distance.
     """
@@ -41,11 +42,12 @@ def optimistic(
         distance = jnp.abs(offset)
         # The mean is rounded; equal values must be admitted by every radius.
         rounding = 4.0 * jnp.finfo(values.dtype).eps * jnp.abs(judged).max(axis=0)
-        limit = radius + jnp.where(jnp.isfinite(rounding), rounding, 0.0)
-        admitted = (distance <= limit) | (jnp.asarray(above_only) & (offset <= 0.0))
-        none_admitted = ~admitted.any(axis=0)
-        score = jnp.where(admitted, values, -jnp.inf)
-        score = jnp.where(none_admitted, -distance, score)
+        slack = jnp.where(jnp.isfinite(rounding), rounding, 0.0)
+        admitted = distance <= radius + slack
+        admitted |= jnp.asarray(above_only) & (offset <= 0.0)
+        closest = distance <= distance.min(axis=0) + slack
+        considered = jnp.where(admitted.any(axis=0), admitted, closest)
+        score = jnp.where(considered, values, -jnp.inf)
     member = jnp.argmax(score, axis=0)
     value = jnp.take_along_axis(values, member[None], axis=0)[0]
     return Choice(value, member, admitted)

@@ -1,7 +1,6 @@
 """`narl eval`: the returns of trained policies, and a video of an episode."""
 
 import json
-import os
 import statistics
 from pathlib import Path
 
@@ -156,8 +155,14 @@ def test_video_that_cannot_be_written_is_refused_before_any_episode(
     assert f"--video: {tmp_path / 'file'} is not a folder; choose another place" in answer.err
     closed = tmp_path / "closed"
     closed.mkdir()
-    access = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: path != closed and access(path, mode))
+    mkdir = Path.mkdir
+
+    def refuse(path, *arguments, **options):
+        if path.parent == closed:
+            raise PermissionError
+        mkdir(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
     answer = evaluate("--video", "closed/deep/toy.gif")
     assert (answer.status, answer.out) == (2, "")
     assert f"--video: {closed} is not writable; choose another place than" in answer.err

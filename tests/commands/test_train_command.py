@@ -169,7 +169,7 @@ WRONG = {
     "Hopper-v5 --no-until-solved": "--no-until-solved: unknown option",
     "Hopper-v5 --elites 2": "--elites: it has no effect with noise=model; leave it out",
     "Hopper-v5 --algo thompson --elites 2": "--elites: it has no effect with algorithm thompson",
-    "Hopper-v5 --noise reward --radius 1": "--radius: it has no effect with noise=reward",
+    "Hopper-v5 --noise reward --radius 1": "--radius: it has no effect with noise reward",
     "Walker2d-v5 --until-solved": "--until-solved: no return counts as solved for Walker2d-v5",
     "Pendulum-v1 --termination known": "--termination: ",
     "Hopper-v5 --tensorboard logs": "--tensorboard: tensorboardX is not installed; pip install",

@@ -88,7 +88,8 @@ def test_act_stores_transition_and_chooses_action_for_next_observation(fresh):
     # The mean is 2 s: with a standard deviation of e^−20 the action is tanh(2 s).
     sharp = fresh.sac._replace(actor=affine_actor([[2.0]], [0.0], -20.0))
     state = fresh._replace(sac=sharp, obs=jnp.array([0.5]), action=jnp.array([-0.25]))
-    observed = jnp.array([0.75, 3.0, 1.0, 0.1])  # next_obs, reward, terminated, obs to act on
+    # next_obs, reward, terminated, obs to act on, whether an episode begins
+    observed = jnp.array([0.75, 3.0, 1.0, 0.1, 1.0])
     after, action = act(state, observed, info(0), random=False)
     assert after.real.rows[0].tolist() == [0.5, -0.25, 3.0, 0.75, 1.0]
     assert (after.real.size, after.real.num_added) == (1, 1)
@@ -97,12 +98,12 @@ def test_act_stores_transition_and_chooses_action_for_next_observation(fresh):
     # The observation to act on is not the next one: an episode has ended.
     assert changed_fields(state, after) == {"real", "obs", "action", "bonus_state"}
     assert after.bonus_state.episode == state.bonus_state.episode + 1
-    same_episode = jnp.array([0.75, 3.0, 0.0, 0.75])
+    same_episode = jnp.array([0.75, 3.0, 0.0, 0.75, 0.0])
     assert act(state, same_episode, info(0), random=False)[0].bonus_state.episode == 0
 
 
 def test_random_actions_uniform_and_fixed_by_key_and_step(fresh):
-    act = jax.jit(jax.vmap(lambda step: NARL.act(fresh, jnp.zeros(4), info(step), random=True)[1]))
+    act = jax.jit(jax.vmap(lambda step: NARL.act(fresh, jnp.zeros(5), info(step), random=True)[1]))
     actions = np.asarray(act(jnp.arange(2000)))[:, 0]
     assert_same(act(jnp.arange(2000))[:, 0], actions)
     counts, _ = np.histogram(actions, bins=4, range=(-1.0, 1.0))
@@ -184,8 +185,8 @@ def filled_with_candidates(replay, rewards, num_rows=5):
 def test_optimism_in_the_update_chooses_among_stored_candidates():
     """Critics of 0 lose the squared rewards: 1 for 2 real, the chosen one for 6 imagined ones.
 
-    The rewards 3 and 5 have mean 4. Without a radius 5 is taken; with 0.5 both are excluded, and
-    of equally close members the first one is taken. Annealing draws the best member: the second.
+    Of the rewards 3 and 5 the larger one is taken. A random fallback takes both now and then, and
+    annealing draws the member with the least error: here the first.
     """
     algorithm = make_algorithm(optimism_at="update")
     update = jax.jit(algorithm.update)
@@ -193,19 +194,23 @@ def test_optimism_in_the_update_chooses_among_stored_candidates():
     state = jax.jit(algorithm.init)(*init_arguments())
     state = state._replace(
         sac=zero,
-        ensemble=state.ensemble._replace(ranked=jnp.array([1, 0])),
         real=filled(state.real, 1.0, 20),
         model=filled_with_candidates(state.model, (3.0, 5.0)),
     )
-    cases = (
-        (3.0, replica_params(radius=0.5)),
-        (5.0, replica_params(radius=np.inf)),
-        (5.0, replica_params(radius=0.5, anneal_steps=5)),
-        (3.0, replica_params(radius=0.5, anneal_steps=5, anneal="radius")),
-    )
-    for reward, params in cases:
-        _, loss = update(state._replace(params=params), NO_ARGUMENT, info(20))
-        assert loss == pytest.approx((2 * 1.0**2 + 6 * reward**2) / 8)
+
+    def loss_of(params, step=20):
+        _, loss = update(state._replace(params=params), NO_ARGUMENT, info(step))
+        return float(loss)
+
+    least, largest = ((2 * 1.0**2 + 6 * reward**2) / 8 for reward in (3.0, 5.0))
+    assert loss_of(replica_params(radius=np.inf)) == pytest.approx(largest)
+    assert loss_of(replica_params(radius=0.5)) == pytest.approx(largest)
+    assert loss_of(replica_params(radius=0.5, exclude="above")) == pytest.approx(least)
+    # Ten steps after the random ones optimism is over.
+    assert loss_of(replica_params(anneal_steps=5)) == pytest.approx(least)
+    assert loss_of(replica_params(anneal_steps=5, anneal="radius")) == pytest.approx(largest)
+    random = [loss_of(replica_params(radius=0.5, fallback="random"), step) for step in range(5)]
+    assert least < np.mean(random) < largest
 
 
 def test_strength_falls_after_random_steps_and_lot_stays_for_an_episode(fresh):

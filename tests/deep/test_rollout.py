@@ -129,9 +129,9 @@ def test_narl_takes_state_of_larger_value_and_counts_members():
     assert sums.fallback == sums.reward_fallback == sums.bonus == 0.0
 
 
-@pytest.mark.parametrize(("radius", "member", "fallback"), [(1.5, 1, 0.0), (0.5, 0, 20.0)])
+@pytest.mark.parametrize(("radius", "member", "fallback"), [(1.5, 1, 0.0), (0.5, 1, 20.0)])
 def test_radius_excludes_members_inside_rollouts(radius, member, fallback):
-    """The values are 1 from their mean; a smaller radius excludes both, equally close."""
+    """The values are 1 from their mean; a smaller radius excludes both: the better is taken."""
     batch, sums = roll(FORK, real_states(0), 1, radius=radius)
     assert sums.chosen[member] == 20.0
     assert sums.fallback == fallback

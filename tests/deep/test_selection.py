@@ -90,7 +90,7 @@ def select_columns(rewards, values, radius, strength=1.0, **options):
 
 
 def best_member(scores, judged, radius, options):
-    """Return the first member of largest score that is admitted, else the closest; and if so."""
+    """Return the first member of largest score that is admitted, else of the closest; and if so."""
     mean = sum(judged) / len(judged)
     distance = [abs(x - mean) for x in judged]
     if options["radius_unit"] == "spread":
@@ -101,9 +101,8 @@ def best_member(scores, judged, radius, options):
         # In float32 a distance of one standard deviation is known to within some 1e-6.
         if distance[m] <= radius + 1e-6 or (options["exclude"] == "above" and x <= mean)
     ]
-    if admitted:
-        return max(admitted, key=lambda m: (scores[m], -m)), False
-    return min(range(len(judged)), key=lambda m: (distance[m], m)), True
+    closest = [m for m, far in enumerate(distance) if far <= min(distance) + 1e-6]
+    return max(admitted or closest, key=lambda m: (scores[m], -m)), not admitted
 
 
 def brute_force(rewards, values, radius, options):
@@ -162,8 +161,9 @@ def test_optimistic_selection_equals_brute_force_under_every_option(case):
         pytest.param([1, 5, 2], [7, 3, 9], INF, {}, (1, 2, False, False), id="two maxima"),
         pytest.param([0] * 4, [1, 9, 0, 2], 4, {}, (0, 3, False, False), id="9 too far from 3"),
         pytest.param([0, 5, 7], [-9, 18, -3], 0.5, {}, (1, 2, True, True), id="closest to mean"),
-        pytest.param([1, 3], [1, 1], 0.5, {}, (0, 0, True, False), id="no reward admitted"),
-        pytest.param([1, 1], [1, 3], 0.5, {}, (0, 0, False, True), id="no value admitted"),
+        # Of two members, which are equally far from their mean, the better one is taken.
+        pytest.param([1, 3], [1, 1], 0.5, {}, (1, 0, True, False), id="no reward admitted"),
+        pytest.param([1, 1], [1, 3], 0.5, {}, (0, 1, False, True), id="no value admitted"),
         pytest.param([0, 4, 2], [4, 0, 2], 0, {}, (2, 2, False, False), id="0 admits the mean"),
         # The mean of equal numbers is rounded in float32.
         pytest.param([0.1] * 3, [0.1] * 3, 0, {}, (0, 0, False, False), id="mean of three"),
@@ -221,6 +221,7 @@ def test_two_members_are_admitted_or_excluded_together(options):
         np.testing.assert_array_equal(chosen.member, 1 - larger)
     else:
         assert chosen.fallback.all()
+        np.testing.assert_array_equal(chosen.member, larger)
 
 
 def test_random_fallback_draws_any_member_only_where_all_are_excluded():

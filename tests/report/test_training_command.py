@@ -10,6 +10,7 @@ from fake_trainings import POLE, TOY, training
 from narl.commands import train
 from narl.deep.checked_config import make_config
 from narl.deep.config import Config, used_by
+from narl.options import has_effect, options_of
 from narl.report.training_summary import command_of, seeds_as_text
 
 ALGORITHMS = ["narl", "mbpo", "sac", "sombrl", "hucrl", "thompson", "maxinfo"]
@@ -26,7 +27,8 @@ OTHER_VALUES: dict[str, Any] = {
     "exclude": "ball", "exclude_by": "return", "score": "draw", "joint": True,
     "fallback": "random", "value_critics": "target", "optimism_at": "update", "anneal": "radius",
     "anneal_steps": 77, "bonus_weight": 0.25, "reach": 0.5, "num_candidates": 3,
-    "one_member_per": "trajectory", "value_samples": 2, "termination": "never", "obs_scaling": None, "eval_episodes": 4,
+    "one_member_per": "trajectory", "value_samples": 2, "termination": "never",
+    "obs_scaling": None, "eval_episodes": 4,
     "eval_horizon": 77, "solved_return": -150.5, "seeds": (4, 5, 6), "until_solved": True,
 }  # fmt: skip
 """A value for every option that is not its default; two of them depend on the preset."""
@@ -49,7 +51,12 @@ def other_values(algo: str, env: str) -> dict[str, Any]:
         "scale_targets": not default.scale_targets,
         "obs_scaling": "bounds" if default.obs_scaling == "none" else "none",
     }
-    used = {name: x for name, x in values.items() if algo in (used_by(name) or ALGORITHMS)}
+    options, together = options_of(Config), dataclasses.asdict(default) | values
+    used = {
+        name: x
+        for name, x in values.items()
+        if algo in (used_by(name) or ALGORITHMS) and has_effect(options[name], together)
+    }
     assert all(getattr(default, name) != value for name, value in used.items())
     return used
 

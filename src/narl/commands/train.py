@@ -26,7 +26,8 @@ class TrainArguments:
 
     - ENV is like Hopper-v5, or my_package:MyEnv-v0 if the package my_package registers it.
     - An option that is left out has the value of the environment's preset (InvertedPendulum,
-      Hopper, HalfCheetah, Walker2d, Ant, Humanoid), or else its default.
+      Hopper, HalfCheetah, Walker2d, Ant, Humanoid, MountainCarContinuous and the tasks narl/…), or
+      else its default.
     - An option with algorithms in brackets has an effect with these algorithms only.
     - A checkpoint is written after every epoch and after Ctrl-C. The same command, or narl resume,
       continues from there. A finished run is stored, and found when the command is repeated.

@@ -45,7 +45,7 @@ from narl.deep.rollout import (
     branched_rollouts,
     model_returns,
 )
-from narl.deep.sac import Batch, ChooseFn, Losses, Sac, init_sac, update_many
+from narl.deep.sac import Batch, DrawChooseFn, Losses, Sac, init_sac, update_many
 from narl.deep.selection import choose_or_draw
 from narl.deep.selection_diagnostics import FitDiagnostics, diagnose, update_bonus_state
 from narl.deep.termination import TerminationFn
@@ -200,18 +200,17 @@ class Algorithm:
     ) -> tuple[ReplicaState, Float[Array, " A"]]:
         """Store the real transition and choose the next action.
 
-        ``observed`` is [next_obs, reward, terminated, obs]: the last part is the observation to act
-        on, which differs from next_obs where a new episode has begun.
+        ``observed`` is [next_obs, reward, terminated, obs, is_new]: obs is the observation to act
+        on, the first of a new episode if is_new is 1, else next_obs.
         """
         end = self.obs_dim
         transition = Batch(
             state.obs, state.action, observed[end], observed[:end], observed[end + 1]
         )
         real = add_one(state.real, pack(transition))
-        obs, bonus_state = observed[end + 2 :], state.bonus_state
+        obs, bonus_state = observed[end + 2 : -1], state.bonus_state
         if bonus_state is not None:
-            is_new_episode = (obs != observed[:end]).any()
-            episode = bonus_state.episode + is_new_episode.astype(jnp.int32)
+            episode = bonus_state.episode + observed[-1].astype(jnp.int32)
             bonus_state = bonus_state._replace(episode=episode)
         key = _key(state, info, _ACT)
         if random:
@@ -274,13 +273,12 @@ class Algorithm:
         others = unpack_candidates(imagined, self.obs_dim, members)
         return jax.tree.map(lambda a, b: jnp.concatenate([a, b], axis=1), repeated, others)
 
-    def _choose(self, state: ReplicaState, info: StepInfo) -> ChooseFn:
+    def _choose(self, state: ReplicaState, info: StepInfo) -> DrawChooseFn:
         """Return ESPI's operator: the optimistic reward and value among stored candidates."""
-        key = jax.random.fold_in(_key(state, info, _UPDATE), _EPISODE)
         context = self._context(state, info)
         ranked, params = context.ensemble.ranked, context.select_params
 
-        def choose(reward: Array, values: Array) -> tuple[Array, Array]:
+        def choose(key: PRNGKeyArray, reward: Array, values: Array) -> tuple[Array, Array]:
             choice = choose_or_draw(key, reward, values, ranked, params)
             rows = jnp.arange(reward.shape[1])
             return reward[choice.reward_member, rows], values[choice.member, rows]

@@ -30,12 +30,21 @@ class Moments(NamedTuple):
         return (values - self.mean) / self.std
 
     def add(self, values: Float[Array, " B"]) -> Moments:
-        """Return the moments of the numbers so far and of these together."""
-        more, mean = float(values.shape[0]), values.mean()
-        num = self.num + more
+        """Return the moments of the numbers so far and of the finite ones of these together."""
+        finite = jnp.isfinite(values)
+        more = finite.sum().astype(jnp.float32)
+        mean = finite_mean(values)
+        num = jnp.maximum(self.num + more, 1.0)
         difference = mean - self.mean
-        squares = ((values - mean) ** 2).sum() + difference**2 * self.num * more / num
-        return Moments(num, self.mean + difference * more / num, self.squares + squares)
+        offsets = jnp.where(finite, values - mean, 0.0)
+        squares = (offsets**2).sum() + difference**2 * self.num * more / num
+        return Moments(self.num + more, self.mean + difference * more / num, self.squares + squares)
+
+
+def finite_mean(values: Float[Array, " B"]) -> Float[Array, ""]:
+    """Return the mean of the finite numbers; 0 if there are none."""
+    finite = jnp.isfinite(values)
+    return jnp.where(finite, values, 0.0).sum() / jnp.maximum(finite.sum(), 1)
 
 
 class BonusState(NamedTuple):

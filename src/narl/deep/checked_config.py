@@ -9,7 +9,14 @@ from typing import Any
 from narl.deep.algorithm_registry import find_algorithm
 from narl.deep.config import Config, used_by
 from narl.errors import InputError
-from narl.options import as_plain, check_names, check_used_by, check_values
+from narl.options import (
+    as_plain,
+    check_effect,
+    check_names,
+    check_used_by,
+    check_values,
+    options_of,
+)
 from narl.validation import check_seeds
 
 OTHER_NAMES = {
@@ -44,12 +51,6 @@ PAPER_READING: Mapping[str, Any] = MappingProxyType(
     }
 )
 """The reading of §6.1 and App. E that is closest to their text; docs/decisions.md says why."""
-
-_OF_SELECTION = (
-    *("radius", "radius_unit", "exclude", "exclude_by", "score", "joint", "fallback"),
-    *("value_samples", "value_critics", "optimism_at"),
-)
-"""The options of the choice among models, which noise=reward does not make."""
 
 
 def make_config(env: str, algo: str = "narl", **given: Any) -> Config:
@@ -113,21 +114,18 @@ def check_config(config: Config, given: Collection[str] = ("steps",)) -> None:
 
 def _check_effects(config: Config, given: Collection[str]) -> None:
     """Refuse an option that was given and that another option leaves without effect."""
+    check_effect(given, options_of(Config), vars(config))
     if config.algo not in used_by("noise"):
         return
     draws = config.noise == "reward" or config.optimism_at == "update"
-    anneals_share = config.anneal_steps is not None and config.anneal == "share"
+    anneals = config.anneal_steps is not None and config.noise != "reward"
     problems = {
-        **dict.fromkeys(_OF_SELECTION, (config.noise == "reward", "noise=reward")),
-        "noise_scale": (config.noise == "model", "noise=model"),
-        "elites": (not (draws or anneals_share), "noise=model"),
-        "anneal": (config.anneal_steps is None, "constant optimism; give anneal_steps"),
+        "elites": (not draws and not (anneals and config.anneal == "share"), "noise=model"),
+        "anneal": (not anneals, "noise=reward or without anneal_steps"),
     }
-    if config.exclude == "above" and config.noise != "reward":
-        problems["fallback"] = (True, "exclude=above, which excludes never all members")
     if config.radius is None:
-        others = ("radius_unit", "exclude", "exclude_by", "fallback")
-        problems |= dict.fromkeys(others, (True, "radius=none"))
+        unbounded = ("radius_unit", "exclude", "exclude_by", "fallback")
+        problems |= dict.fromkeys(unbounded, (True, "radius=none"))
     for name, (is_idle, reason) in problems.items():
         if name in given and is_idle:
             raise InputError(f"{name}: it has no effect with {reason}; leave it out")

@@ -7,7 +7,7 @@ with those of the episodes they are the fields of `narl.deep.config.Config`.
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from typing import Any, Literal
 
 from narl.deep.algorithm_registry import ALGORITHMS, MODEL_BASED
 from narl.options import count, number, option, seeds_option
@@ -20,6 +20,9 @@ BY_ELITES = ("narl", "mbpo", "sombrl", "hucrl", "maxinfo")
 MAX_STEPS = 1_000_000_000
 _TRAINING, _POLICY, _MODEL = "training", "policy (SAC)", "model"
 _ROLLOUTS, _OPTIMISM = "imagined rollouts", "optimism"
+
+_SELECTS: dict[str, tuple[Any, ...]] = {"noise": ("model", "both")}
+"""The values of other options with which NARL chooses among models."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +123,9 @@ class ModelOptions:
         _MODEL,
         metavar="M",
         used_by=MODEL_BASED,
-        default_text=", ".join(f"{ALGORITHMS[name].members} for {name}" for name in MODEL_BASED),
+        preset=True,
+        default_text="preset, or "
+        + ", ".join(f"{ALGORITHMS[name].members} for {name}" for name in MODEL_BASED),
     )
     elites: int | None = count(
         None,
@@ -256,6 +261,7 @@ class OptimismOptions:
         metavar="narl|paper",
         used_by=NARL,
         group=_OPTIMISM,
+        only_with=(_SELECTS,),
     )
     noise: Literal["model", "reward", "both"] = option(
         "model",
@@ -272,6 +278,7 @@ class OptimismOptions:
         used_by=NARL,
         preset=True,
         between=(0.0, 1e6),
+        only_with=({"noise": ("reward", "both")},),
     )
     radius: float | None = option(
         0.1,
@@ -283,6 +290,7 @@ class OptimismOptions:
         used_by=NARL,
         none_text="every member is admitted",
         group=_OPTIMISM,
+        only_with=(_SELECTS,),
     )
     radius_unit: Literal["absolute", "spread"] = option(
         "absolute",
@@ -290,6 +298,7 @@ class OptimismOptions:
         metavar="absolute|spread",
         used_by=NARL,
         group=_OPTIMISM,
+        only_with=(_SELECTS,),
     )
     exclude: Literal["ball", "above"] = option(
         "above",
@@ -297,6 +306,7 @@ class OptimismOptions:
         metavar="ball|above",
         used_by=NARL,
         group=_OPTIMISM,
+        only_with=(_SELECTS,),
     )
     exclude_by: Literal["each", "return"] = option(
         "each",
@@ -305,6 +315,7 @@ class OptimismOptions:
         metavar="each|return",
         used_by=NARL,
         group=_OPTIMISM,
+        only_with=(_SELECTS | {"joint": (False,)},),
     )
     score: Literal["mean", "draw"] = option(
         "mean",
@@ -312,12 +323,14 @@ class OptimismOptions:
         metavar="mean|draw",
         used_by=NARL,
         group=_OPTIMISM,
+        only_with=(_SELECTS | {"draw": ("sample",)},),
     )
     joint: bool = option(
         False,
         "one maximum of r + γV instead of one maximum of r and one of V",
         used_by=NARL,
         group=_OPTIMISM,
+        only_with=(_SELECTS,),
     )
     fallback: Literal["closest", "random"] = option(
         "closest",
@@ -326,12 +339,14 @@ class OptimismOptions:
         metavar="closest|random",
         used_by=NARL,
         group=_OPTIMISM,
+        only_with=(_SELECTS | {"exclude": ("ball",)},),
     )
     value_samples: int = count(
         1,
         "actions that are averaged for the soft value of an imagined state",
         _OPTIMISM,
         used_by=BY_VALUES,
+        only_with=(_SELECTS | {"optimism_at": ("selection",)},),
     )
     value_critics: Literal["online", "target"] = option(
         "online",
@@ -339,6 +354,7 @@ class OptimismOptions:
         metavar="online|target",
         used_by=BY_VALUES,
         group=_OPTIMISM,
+        only_with=(_SELECTS | {"optimism_at": ("selection",)},),
     )
     optimism_at: Literal["selection", "update"] = option(
         "selection",
@@ -347,6 +363,7 @@ class OptimismOptions:
         metavar="selection|update",
         used_by=NARL,
         group=_OPTIMISM,
+        only_with=(_SELECTS,),
     )
     anneal_steps: int | None = count(
         None,

@@ -34,7 +34,7 @@ class Device:
     def compile(self, algorithm: Algorithm, info: StepInfo) -> None:
         """Begin to compile every program side by side, while the first steps are random."""
         state, config, num_replicas = self.state(), algorithm.config, self.replicas.num_replicas
-        observed = np.zeros((num_replicas, 2 * algorithm.obs_dim + 2), np.float32)
+        observed = np.zeros((num_replicas, 2 * algorithm.obs_dim + 3), np.float32)
         starts = np.zeros((num_replicas, config.eval_episodes, algorithm.obs_dim), np.float32)
         programs: list[tuple[Program, Any]] = [
             (self._act_randomly, observed),

@@ -70,7 +70,7 @@ def temporary_memory(algorithm: Algorithm) -> int:
     config = algorithm.config
     width = row_width(algorithm.obs_dim, algorithm.action_dim, config.num_stored_candidates)
     learning = 2 * config.updates_per_step * config.batch * width
-    learning += 6 * config.batch * sum(config.hidden)
+    learning += 6 * config.batch * sum(config.hidden) * config.num_stored_candidates
     if not config.uses_model:
         return _FLOAT * learning
     members, columns = config.num_members, 2 * algorithm.obs_dim + algorithm.action_dim + 1

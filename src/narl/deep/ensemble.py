@@ -154,7 +154,8 @@ def model_loss(
     bounds = weights.max_logvar - weights.min_logvar
     if beta > 0.0:
         importance = jax.lax.stop_gradient(jnp.exp(beta * given.logvar))
-        error, bounds = error * importance, bounds * importance.mean((0, 1))
+        share = present[:, None] / (present.sum() * given.mean.shape[0])
+        error, bounds = error * importance, bounds * (importance * share).sum((0, 1))
     likelihood = (error.mean(-1) * present).sum(-1) / present.sum()
     layers = zip(decays(len(weights.network) - 1), weights.network, strict=True)
     decay = sum(0.5 * rate * (layer.w**2).sum() for rate, layer in layers)

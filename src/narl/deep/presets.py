@@ -144,6 +144,7 @@ _RULES = ("xml_file", "healthy_z_range", "healthy_angle_range", "healthy_state_r
 def _task(*, initial_steps: int, **others: object) -> Mapping[str, object]:
     """Return the settings of a task with few dimensions; rollouts have `Config`'s one step."""
     small_model = {
+        "members": 5,
         "model_depth": 2,
         "model_width": 128,
         "rollout_batch": 20_000,

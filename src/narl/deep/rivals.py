@@ -43,7 +43,7 @@ def select_hallucinated(
     next_obs = mean.next_obs.mean(0) + beta * mean.next_obs.std(0) * eta[..., 1:]
     score = reward + params.config.discount * candidates.values(next_obs)
     best, rows = jnp.argmax(score, axis=0), jnp.arange(num_rows)
-    member = draw_elites(key_member, candidates.ranked, params.num_elites, num_rows)
+    member = draw_elites(key_member, candidates.ranked, params.numbers.num_elites, num_rows)
     noise = drawn.next_obs[member, rows] - mean.next_obs[member, rows]
     reward_noise = drawn.reward[member, rows] - mean.reward[member, rows]
     selected = take_members(candidates, member)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -37,6 +38,8 @@ class Batch(NamedTuple):
 
 ChooseFn = Callable[[Array, Array], tuple[Array, Array]]
 """Chooses a reward and a value per row from those of M candidates, each of shape [M, B]."""
+DrawChooseFn = Callable[[PRNGKeyArray, Array, Array], tuple[Array, Array]]
+"""A `ChooseFn` whose choice is drawn with a key."""
 
 
 class Sac(NamedTuple):
@@ -205,7 +208,7 @@ def update_many(
     sac: Sac,
     batches: Batch,
     config: Config,
-    choose: ChooseFn | None = None,
+    choose: DrawChooseFn | None = None,
 ) -> tuple[Sac, Losses]:
     """Do one update per leading entry of ``batches``, in order, and average the losses."""
     num_updates, *shape = batches.action.shape
@@ -213,9 +216,10 @@ def update_many(
     # All draws before the loop: in it they would be many small kernels.
     noise = jax.vmap(lambda k: draw_noise(k, (shape[0], shape[1])))(keys)
 
-    def body(sac: Sac, item: tuple[Noise, Batch]) -> tuple[Sac, Losses]:
-        noise, batch = item
-        return update(noise, sac, batch, config, choose)
+    def body(sac: Sac, item: tuple[Noise, Batch, Array]) -> tuple[Sac, Losses]:
+        noise, batch, key = item
+        drawn = None if choose is None else functools.partial(choose, jax.random.fold_in(key, 2))
+        return update(noise, sac, batch, config, drawn)
 
-    sac, losses = jax.lax.scan(body, sac, (noise, batches))
+    sac, losses = jax.lax.scan(body, sac, (noise, batches, keys))
     return sac, jax.tree.map(jnp.mean, losses)

@@ -128,11 +128,6 @@ class SelectParams(NamedTuple):
         shrinks = jnp.asarray(self.numbers.anneal_radius) & jnp.isfinite(self.numbers.radius)
         return jnp.where(shrinks, self.strength, 1.0) * self.numbers.radius
 
-    @property
-    def num_elites(self) -> Int[Array, ""] | int:
-        """Members from which MBPO draws."""
-        return self.numbers.num_elites
-
 
 class Selected(NamedTuple):
     """The imagined steps that are taken."""
@@ -185,7 +180,7 @@ def select_elite(key: PRNGKeyArray, candidates: Candidates, params: SelectParams
     """Draw a member uniformly among the best ``num_elites``, anew at every step (MBPO)."""
     num_rows = candidates.obs.shape[0]
     return take_members(
-        candidates, draw_elites(key, candidates.ranked, params.num_elites, num_rows)
+        candidates, draw_elites(key, candidates.ranked, params.numbers.num_elites, num_rows)
     )
 
 
@@ -247,7 +242,7 @@ def choose_or_draw(
     choice = choose_members(key_choice, reward, values, params)
     share = jnp.where(params.numbers.anneal_radius, 1.0, params.strength)
     is_optimistic = jax.random.uniform(key_share, (num_rows,)) < share
-    elite = draw_elites(key_elite, ranked, params.num_elites, num_rows)
+    elite = draw_elites(key_elite, ranked, params.numbers.num_elites, num_rows)
     return MemberChoice(
         jnp.where(is_optimistic, choice.member, elite),
         jnp.where(is_optimistic, choice.reward_member, elite),

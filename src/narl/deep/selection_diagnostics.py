@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from narl.deep.bonus_state import BonusState
+from narl.deep.bonus_state import BonusState, finite_mean
 from narl.deep.ensemble import predict_members
 from narl.deep.networks import draw_action
 from narl.deep.replay_buffer import Replay, sample, unpack
@@ -81,7 +81,7 @@ def diagnose(key: PRNGKeyArray, context: ModelContext, real: Replay) -> Seen:
         ),
         candidates.disagreement,
         candidates.information,
-        past.information.mean(),
+        finite_mean(past.information),
     )
 
 
@@ -96,13 +96,13 @@ def update_bonus_state(context: ModelContext, seen: Seen) -> BonusState:
     state, config = context.bonus_state, context.config
     first = state.first_disagreement
     information = state.information.add(seen.information)
-    lack = (seen.past_information - seen.information.mean()) / information.std
+    lack = (seen.past_information - finite_mean(seen.information)) / information.std
     num_updates = config.model_every * config.updates_per_step
     log_weight = state.log_weight + config.learning_rate * num_updates * jnp.clip(lack, -1.0, 1.0)
     return state._replace(
         disagreement=state.disagreement.add(seen.disagreement),
         information=information,
-        first_disagreement=jnp.where(first > 0.0, first, seen.disagreement.mean()),
+        first_disagreement=jnp.where(first > 0.0, first, finite_mean(seen.disagreement)),
         log_weight=jnp.clip(log_weight, -_LARGEST_LOG_WEIGHT, _LARGEST_LOG_WEIGHT),
         past_actor=context.sac.actor,
     )

@@ -2,7 +2,8 @@
 
 `Trainer.step` is one environment step of every replica: it calls the functions of
 `narl.deep.algorithm`, on the device, in the paper's order. Programs and their thread are in
-`device`, episodes of the evaluation in `evaluation`, the check for finite numbers in `finite`.
+`device`, episodes of the evaluation in `evaluation`, the check for finite numbers in
+`finite_check`.
 """
 
 from __future__ import annotations
@@ -113,19 +114,19 @@ class Trainer:
 
     @_timed("env")
     def _step_environments(self) -> Float[np.ndarray, "N O"]:
-        """Do the chosen actions; return [next_obs, reward, terminated, obs to act on] of each."""
+        """Do the chosen actions; return the row of each that `Algorithm.act` takes."""
         counters = self.counters
-        rows = np.zeros((len(self.seeds), 2 * self.algorithm.obs_dim + 2), np.float32)
+        rows = np.zeros((len(self.seeds), 2 * self.algorithm.obs_dim + 3), np.float32)
         for i in self.active:
             step = self.envs[i].step(self._action[i])
             counters.episode_return[i] += step.reward
-            obs = step.obs
-            if step.terminated or step.truncated:
+            obs, is_new = step.obs, step.terminated or step.truncated
+            if is_new:
                 counters.finished[i].append(counters.episode_return[i])
                 counters.num_episodes[i] += 1
                 counters.episode_return[i] = 0.0
                 obs = self.envs[i].reset()
-            rows[i] = np.concatenate([step.obs, [step.reward, step.terminated], obs])
+            rows[i] = np.concatenate([step.obs, [step.reward, step.terminated], obs, [is_new]])
         return rows
 
     @_timed("sac")

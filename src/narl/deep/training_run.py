@@ -128,9 +128,10 @@ def check_training(configs: Sequence[Config], parts: UserParts = NO_PARTS) -> No
     with contextlib.closing(open_training_env(config, 0, source=parts.env)) as env:
         choose_termination(config, env.spaces, parts)
         dims = env.spaces.obs_dim, env.spaces.action_dim
+    num_replicas = sum(len(config.seeds) for config in configs)
     for each in configs:
         check_functions(each, parts, *dims)
-    check_memory(config, *dims, sum(len(config.seeds) for config in configs))
+        check_memory(each, *dims, num_replicas)
 
 
 def _group_record(configs: Sequence[Config]) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def radius_text(radius: float | None) -> str:
 
 
 def cells(scale: Scale) -> dict[str, Config]:
-    """Return nine configurations; those with the same M share one program."""
+    """Return nine configurations in the paper's reading; those with the same M share a program."""
     from narl.deep.checked_config import make_config
 
     size = _SIZES[scale]
@@ -85,7 +85,7 @@ def cells(scale: Scale) -> dict[str, Config]:
     }
     return {
         cell_label(members, radius): make_config(
-            ENV, "narl", members=members, radius=radius, **shared
+            ENV, "narl", preset="paper", members=members, radius=radius, **shared
         )
         for members in MEMBERS
         for radius in RADII
@@ -180,8 +180,9 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
     judged = _judgements(steps, size.steps)
     return Findings(
         about=f"`{ENV}`, NARL with each M and ε_M, {count_seeds(size.num_seeds)}, at most "
-        f"{size.steps} environment steps, 250 of them random at the beginning. Configurations with "
-        "the same M are trained together in one program.",
+        f"{size.steps} environment steps, 250 of them random at the beginning. The reading is the "
+        "one closest to the paper's text (`--preset paper`: members outside μ ± ε_M are excluded). "
+        "Configurations with the same M are trained together in one program.",
         charts=[_chart(steps)],
         tables=[_table(steps, size.steps), comparison_table("table2-comparisons", judged)],
         claims=_claims(judged),

@@ -8,27 +8,60 @@ from narl.report.document import Chart, Series
 from narl.report.series import mean_band
 from narl.report.training_curves import Rows, by_accuracy, curve, rows_with_model
 
-INSIDE, OUTSIDE = "inside the model", "in the environment"
+DRAWS, MEANS = "inside the model, draws", "inside the model, means"
+OUTSIDE = "in the environment"
 RANK = "member, from the least accurate"
 STEPS, SHARE = "environment steps", "share of imagined steps"
+AT_RADIUS = "fit_selected_"
+"""Beginning of the metrics of how often members would be selected; the radius follows."""
 
 
-def model_return_chart(id_: str, title: str, rows: Rows, over: str, idea: str = "") -> Chart:
-    """Return the chart of the returns inside the model and in the environment.
+def model_return_chart(id_: str, label: str, rows: Rows, over: str, idea: str = "") -> Chart:
+    """Return the chart of one training's returns inside the model and in the environment.
 
-    ``over`` is a sentence that says what lines and bands are; ``idea`` names a figure of the paper.
+    ``label`` names the training in the title, or is empty where there is only one. ``over`` is a
+    sentence that says what lines and bands are; ``idea`` names a figure of the paper.
     """
     with_model = rows_with_model(rows)
-    return Chart(
-        id_,
-        title,
-        STEPS,
-        "return",
-        [curve(INSIDE, with_model, "model_return"), curve(OUTSIDE, with_model, "eval_return")],
-        caption=f"{over} Returns of the deterministic policy from the same first states: inside "
-        "the ensemble with its selection, and in the environment. The difference is the deep "
-        f"estimation error{idea}.",
+    series = [curve(DRAWS, with_model, "model_return"), curve(OUTSIDE, with_model, "eval_return")]
+    text = (
+        f"{over} Returns of the deterministic policy from the same first states: inside the "
+        "ensemble with its selection, and in the environment. The difference is the deep "
+        f"estimation error{idea}."
     )
+    if all("mean_model_return" in row for row in with_model):  # older runs have none
+        series.insert(1, curve(MEANS, with_model, "mean_model_return"))
+        text += (
+            " Inside the model, a next state is a draw of the selected member, or the member's "
+            "mean; the difference of the two lines is the effect of the models' noise."
+        )
+    title = _title(label, "Return inside the model")
+    return Chart(id_, title, STEPS, "return", series, caption=text)
+
+
+def radius_chart(id_: str, label: str, rows: Rows, over: str, idea: str = "") -> list[Chart]:
+    """Return the chart of how often each member of one training would be selected, by radius.
+
+    The arguments are those of `model_return_chart`. The list is empty for an older run, which did
+    not record this.
+    """
+    with_model = rows_with_model(rows)
+    columns = [name for name in with_model[0] if name.startswith(AT_RADIUS)]
+    if not columns:
+        return []
+    series = [
+        _by_rank(f"ε = {name.removeprefix(AT_RADIUS)}", with_model, name.removeprefix("fit_"))
+        for name in columns
+    ]
+    title = _title(label, "How often each member would be selected")
+    caption = (
+        f"{over} After every fit, members are ranked by their error on held-out data in this fit, "
+        f"then fits are averaged{idea}. A member would be selected if the value of its mean next "
+        "state is the largest within ε of the members' mean, or the closest to it if none is "
+        "within ε. All radii are compared on the same 1000 steps of the policy from real states, "
+        "whatever the algorithm and its radius."
+    )
+    return [Chart(id_, title, RANK, "share of steps", series, caption=caption)]
 
 
 def member_charts(
@@ -40,16 +73,8 @@ def member_charts(
     """
 
     def series(metric: str) -> list[Series]:
-        averages = {label: by_accuracy(rows_with_model(log), metric) for label, log in rows.items()}
-        return [
-            mean_band(label, [float(rank) for rank in range(1, values.shape[1] + 1)], values)
-            for label, values in averages.items()
-        ]
+        return [_by_rank(label, rows_with_model(log), metric) for label, log in rows.items()]
 
-    order = (
-        f"{over} Members are ranked in every epoch by their error on held-out data, then epochs "
-        f"are averaged{idea}."
-    )
     return [
         Chart(
             f"{prefix}selected",
@@ -57,7 +82,9 @@ def member_charts(
             RANK,
             SHARE,
             series("selected"),
-            caption=f"{order} A member is selected if its next state is taken.{more}",
+            caption=f"{over} Members are ranked in every epoch by their error on held-out data, "
+            "the mean over the fits of the epoch, then epochs are averaged. A member is selected "
+            f"if its next state is taken.{more}",
         ),
         Chart(
             f"{prefix}distance",
@@ -65,8 +92,9 @@ def member_charts(
             RANK,
             "‖ŝ′ − mean over members‖",
             series("distance"),
-            caption=f"{order} The distance between a member's mean next state and the mean of "
-            "all members, in the units of the observation.",
+            caption=f"{over} Members are ranked after every fit by their error on held-out data, "
+            f"then fits are averaged{idea}. The distance between a member's mean next state and "
+            "the mean of all members, in the units of the observation.",
         ),
     ]
 
@@ -82,3 +110,14 @@ def fallback_chart(id_: str, rows: Mapping[str, Rows], over: str, more: str = ""
         caption=f"{over} The share of imagined steps in which the value of no member's next state "
         f"lies within the radius{more}.",
     )
+
+
+def _title(label: str, title: str) -> str:
+    """Return the title of a chart of one training, after its label if there is one."""
+    return f"{label}: {title[0].lower()}{title[1:]}" if label else title
+
+
+def _by_rank(label: str, rows: Rows, metric: str) -> Series:
+    """Return a metric of the members against their rank: mean ± one std over seeds."""
+    values = by_accuracy(rows, metric)
+    return mean_band(label, [float(rank) for rank in range(1, values.shape[1] + 1)], values)

@@ -29,10 +29,24 @@ def curve(label: str, rows: Rows, metric: str) -> Series:
 def by_accuracy(rows: Rows, metric: str) -> Float[np.ndarray, "N M"]:
     """Return a metric of the members per seed, the member with the largest held-out error first.
 
-    Members are ranked in every epoch and then averaged over epochs: which member is the k-th
-    differs between seeds and changes during a training.
+    Members are ranked after every fit by the errors of this fit, and then averaged over fits:
+    which member is the k-th differs between seeds and changes during a training. A metric that the
+    rows have per epoch only is ranked by the mean error over the fits of the epoch.
     """
-    error = np.array([row["holdout_error"] for row in rows], np.float64)
+    return np.concatenate([_ranked(row, metric) for row in rows], axis=1).mean(axis=1)
+
+
+def _ranked(row: dict[str, Any], metric: str) -> Float[np.ndarray, "N F M"]:
+    """Return a metric of the members by seed, fit and rank, or with one entry for the epoch."""
+    per_fit = f"fit_{metric}"
+    if "fit_holdout_error" in row:
+        error = np.array(row["fit_holdout_error"], np.float64)
+    else:  # an older run, which recorded the last fit of the epoch
+        error = np.array(row["holdout_error"], np.float64)[:, None]
+    if per_fit in row:
+        values = np.array(row[per_fit], np.float64)
+    else:
+        error = error.mean(axis=1, keepdims=True)
+        values = np.array(row[metric], np.float64)[:, None]
     order = np.argsort(-error, axis=-1, kind="stable")
-    values = np.array([row[metric] for row in rows], np.float64)
-    return np.take_along_axis(values, order, axis=-1).mean(axis=0)
+    return np.take_along_axis(values, order, axis=-1)

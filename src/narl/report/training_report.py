@@ -16,7 +16,12 @@ from narl.report.document import (
     Series,
     Table,
 )
-from narl.report.ensemble_charts import fallback_chart, member_charts, model_return_chart
+from narl.report.ensemble_charts import (
+    fallback_chart,
+    member_charts,
+    model_return_chart,
+    radius_chart,
+)
 from narl.report.training_curves import Rows, curve, rows_with_model
 from narl.report.training_summary import TrainingSummary, label_trainings
 
@@ -142,13 +147,13 @@ def _model_charts(labelled: Labelled) -> list[Chart]:
     trained = {label: item for label, item in labelled.items() if rows_with_model(item.rows)}
     if not trained:
         return []
-    charts = []
+    charts, by_radius = [], []
     for number, (label, training) in enumerate(trained.items(), start=1):
-        id_, title = "promise", "Return inside the model"
-        if len(labelled) > 1:
-            id_, title = f"promise-{number}", f"{label}: return inside the model"
-        charts.append(model_return_chart(id_, title, training.rows, _over({label: training})))
-    charts += member_charts("", _rows(trained), _over(trained))
+        name, mark = (label, f"-{number}") if len(labelled) > 1 else ("", "")
+        over = _over({label: training})
+        charts.append(model_return_chart(f"promise{mark}", name, training.rows, over))
+        by_radius += radius_chart(f"radius{mark}", name, training.rows, over)
+    charts += [*by_radius, *member_charts("", _rows(trained), _over(trained))]
     bounded = {
         label: training
         for label, training in trained.items()
