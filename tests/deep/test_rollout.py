@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from tiny import (
     affine_actor,
+    affine_critic,
     affine_ensemble,
     assert_same,
     constant_ensemble,
     make_context,
+    make_sac,
     replica_params,
     sac_with_value,
     tiny_config,
@@ -19,7 +21,13 @@ from tiny import (
 
 from narl.deep.algorithm_registry import step_rule_of
 from narl.deep.replay_buffer import Replay, make_replay, pack, unpack, unpack_candidates
-from narl.deep.rollout import branched_rollouts, imagine_step, model_returns
+from narl.deep.rollout import (
+    branched_rollouts,
+    imagine_step,
+    make_candidates,
+    model_returns,
+    next_values,
+)
 
 KEY = jax.random.key(2)
 # Two equal members: s' = s + 1 and r = s + 2a.
@@ -236,3 +244,67 @@ def test_steps_of_all_members_are_stored_for_the_update():
     assert np.std(step.selected.next_obs) > 0.1
     rows = unpack_candidates(pack(step.batch), 1, 2)
     assert_same(rows, step.batch)
+
+
+# --- candidates and their values --------------------------------------------------------------
+
+
+@functools.partial(jax.jit, static_argnames="value_samples")
+def candidates_of(ensemble, sac, params, threshold, obs, value_samples=1):
+    """Return the arrays of candidates, and their values, for an action of 0."""
+    context = make_context(
+        ensemble,
+        sac,
+        params,
+        is_terminal=lambda obs, action, next_obs: next_obs[..., 0] > threshold,
+        config=tiny_config(value_samples=value_samples),
+    )
+    num_rows = obs.shape[0]
+    made = make_candidates(KEY, context, obs, jnp.zeros((num_rows, 1)), jnp.zeros(num_rows))
+    return made._replace(values=made.values())
+
+
+NOISY = constant_ensemble([[1.0, 1.0], [1.0, 3.0]], logvar=0.0)
+WIDE = make_sac(affine_actor([[0.0]], [0.0], 0.5), affine_critic([[1.0, 3.0]] * 2, [0.0, 0.0]))
+
+
+@pytest.mark.parametrize("score", ["mean", "draw"])
+def test_members_are_compared_by_means_or_draws_and_draws_are_stored(score):
+    params = replica_params(score=score)
+    made = candidates_of(NOISY, sac_with_value(2.0), params, np.inf, jnp.zeros((50, 1)))
+    np.testing.assert_allclose(made.mean.next_obs[..., 0], [[1.0] * 50, [3.0] * 50], rtol=1e-6)
+    assert np.std(made.prediction.next_obs - made.mean.next_obs) == pytest.approx(1.0, abs=0.3)
+    assert np.std(made.prediction.reward - made.mean.reward) == pytest.approx(1.0, abs=0.3)
+    assert_same(made.scored, made.mean if score == "mean" else made.prediction)
+    np.testing.assert_allclose(made.values, 2.0 * made.scored.next_obs[..., 0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("value_samples", [1, 3])
+def test_equal_candidates_have_equal_values_under_random_actions(value_samples):
+    """The noise of the actions is common to the members and differs between the rows."""
+    equal = constant_ensemble([[0.0, 1.0]] * 3)
+    made = candidates_of(equal, WIDE, replica_params(), np.inf, jnp.zeros((20, 1)), value_samples)
+    values = np.asarray(made.values)
+    np.testing.assert_array_equal(values, values[:1].repeat(3, axis=0))
+    assert len(set(values[0].tolist())) == 20
+
+
+@pytest.mark.parametrize(("critics", "slope"), [("online", 2.0), ("target", -5.0)])
+def test_online_or_target_critics_value_candidates(critics, slope):
+    target = affine_critic([[-5.0, 0.0]] * 2, [0.0, 0.0])
+    sac, params = sac_with_value(2.0)._replace(target=target), replica_params(value_critics=critics)
+    made = candidates_of(NOISY, sac, params, np.inf, jnp.zeros((2, 1)))
+    np.testing.assert_allclose(made.values, slope * np.array([[1.0] * 2, [3.0] * 2]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("threshold", [0.5, 3.5, 100.0])
+def test_values_of_next_states_zero_where_episode_ends(threshold):
+    """The value of a state is the state, unless the episode ends there."""
+    context = make_context(
+        constant_ensemble([[0.0, 0.0]] * 3),
+        is_terminal=lambda obs, action, next_obs: next_obs[..., 0] > threshold,
+    )
+    states = np.array([[1.0, 2.0], [2.0, 3.0], [4.0, 5.0]])
+    next_obs = jnp.asarray(states, jnp.float32)[..., None]
+    values = next_values(KEY, context, jnp.zeros((2, 1)), jnp.zeros((2, 1)), next_obs)
+    np.testing.assert_allclose(values, np.where(states > threshold, 0.0, states), rtol=1e-6)

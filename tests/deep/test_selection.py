@@ -1,7 +1,5 @@
 """Selection among the members, against brute force in NumPy and at every edge."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,21 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import (
     affine_actor,
-    affine_critic,
     assert_same,
-    constant_ensemble,
-    make_context,
-    make_sac,
     numbers_of,
-    replica_params,
-    sac_with_value,
     tiny_config,
 )
 
 from narl.deep.bonus_state import init_bonus_state
 from narl.deep.ensemble import Prediction
-from narl.deep.rollout import make_candidates as make_candidates_of
-from narl.deep.rollout import next_values
 from narl.deep.selection import (
     Candidates,
     SelectParams,
@@ -311,70 +301,6 @@ def test_chosen_member_is_stored_and_not_what_it_was_compared_by():
     scored, stored = [[0.0], [5.0]], [[7.0], [-3.0]]
     chosen = select(scored, scored, INF, stored=stored)
     assert (chosen.reward_member.item(), chosen.reward.item()) == (1, -3.0)
-
-
-# --- candidates and their values --------------------------------------------------------------
-
-
-@functools.partial(jax.jit, static_argnames="value_samples")
-def candidates_of(ensemble, sac, params, threshold, obs, value_samples=1):
-    """Return the arrays of candidates, and their values, for an action of 0."""
-    context = make_context(
-        ensemble,
-        sac,
-        params,
-        is_terminal=lambda obs, action, next_obs: next_obs[..., 0] > threshold,
-        config=tiny_config(value_samples=value_samples),
-    )
-    num_rows = obs.shape[0]
-    made = make_candidates_of(KEY, context, obs, jnp.zeros((num_rows, 1)), jnp.zeros(num_rows))
-    return made._replace(values=made.values())
-
-
-NOISY = constant_ensemble([[1.0, 1.0], [1.0, 3.0]], logvar=0.0)
-WIDE = make_sac(affine_actor([[0.0]], [0.0], 0.5), affine_critic([[1.0, 3.0]] * 2, [0.0, 0.0]))
-
-
-@pytest.mark.parametrize("score", ["mean", "draw"])
-def test_members_are_compared_by_means_or_draws_and_draws_are_stored(score):
-    params = replica_params(score=score)
-    made = candidates_of(NOISY, sac_with_value(2.0), params, INF, jnp.zeros((50, 1)))
-    np.testing.assert_allclose(made.mean.next_obs[..., 0], [[1.0] * 50, [3.0] * 50], rtol=1e-6)
-    assert np.std(made.prediction.next_obs - made.mean.next_obs) == pytest.approx(1.0, abs=0.3)
-    assert np.std(made.prediction.reward - made.mean.reward) == pytest.approx(1.0, abs=0.3)
-    assert_same(made.scored, made.mean if score == "mean" else made.prediction)
-    np.testing.assert_allclose(made.values, 2.0 * made.scored.next_obs[..., 0], rtol=1e-5)
-
-
-@pytest.mark.parametrize("value_samples", [1, 3])
-def test_equal_candidates_have_equal_values_under_random_actions(value_samples):
-    """The noise of the actions is common to the members and differs between the rows."""
-    equal = constant_ensemble([[0.0, 1.0]] * 3)
-    made = candidates_of(equal, WIDE, replica_params(), INF, jnp.zeros((20, 1)), value_samples)
-    values = np.asarray(made.values)
-    np.testing.assert_array_equal(values, values[:1].repeat(3, axis=0))
-    assert len(set(values[0].tolist())) == 20
-
-
-@pytest.mark.parametrize(("critics", "slope"), [("online", 2.0), ("target", -5.0)])
-def test_online_or_target_critics_value_candidates(critics, slope):
-    target = affine_critic([[-5.0, 0.0]] * 2, [0.0, 0.0])
-    sac, params = sac_with_value(2.0)._replace(target=target), replica_params(value_critics=critics)
-    made = candidates_of(NOISY, sac, params, INF, jnp.zeros((2, 1)))
-    np.testing.assert_allclose(made.values, slope * np.array([[1.0] * 2, [3.0] * 2]), rtol=1e-5)
-
-
-@pytest.mark.parametrize("threshold", [0.5, 3.5, 100.0])
-def test_values_of_next_states_zero_where_episode_ends(threshold):
-    """The value of a state is the state, unless the episode ends there."""
-    context = make_context(
-        constant_ensemble([[0.0, 0.0]] * 3),
-        is_terminal=lambda obs, action, next_obs: next_obs[..., 0] > threshold,
-    )
-    states = np.array([[1.0, 2.0], [2.0, 3.0], [4.0, 5.0]])
-    next_obs = jnp.asarray(states, jnp.float32)[..., None]
-    values = next_values(KEY, context, jnp.zeros((2, 1)), jnp.zeros((2, 1)), next_obs)
-    np.testing.assert_allclose(values, np.where(states > threshold, 0.0, states), rtol=1e-6)
 
 
 # --- options as numbers -----------------------------------------------------------------------

@@ -28,6 +28,8 @@ def test_configurations_differ_in_members_and_radius_only(scale):
     cells = table2.cells(scale).values()
     assert [(cell.num_members, cell.radius) for cell in cells] == KEYS
     assert {(cell.algo, cell.until_solved) for cell in cells} == {("narl", True)}
+    readings = {(cell.preset, cell.exclude, cell.fallback) for cell in cells}
+    assert readings == {("paper", "ball", "closest")}
     assert len({cell.steps for cell in cells}) == 1
 
 

@@ -1,5 +1,6 @@
 """Made-up trainings: configurations, rows of metrics logs, and summaries."""
 
+import dataclasses
 from typing import Any
 
 from narl.deep.checked_config import make_config
@@ -9,6 +10,17 @@ from narl.report.training_summary import TrainingSummary
 POLE, TOY = "InvertedPendulum-v5", "toy_worlds:Toy-v0"
 SECONDS = {"env": 1.04, "model": 2.0, "rollout": 3.0, "sac": 4.0, "eval": 5.0, "checkpoint": 6.0}
 ALL_SECONDS = {"compile": 7.0, **SECONDS, "total": 30.0}
+MEMBERS: dict[str, list[Any]] = {
+    "holdout_error": [0.1, 0.3, 0.2],
+    "selected": [0.5, 0.2, 0.3],
+    "distance": [6.0, 3.0, 2.0],
+    "fit_holdout_error": [[0.3, 0.2, 0.1], [0.1, 0.3, 0.2]],
+    "fit_distance": [[5.0, 2.0, 3.0], [7.0, 4.0, 1.0]],
+    "fit_selected_0.1": [[0.4, 0.3, 0.3], [0.2, 0.3, 0.5]],
+    "fit_selected_5": [[0.6, 0.2, 0.2], [0.1, 0.6, 0.3]],
+    "fit_selected_none": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]],
+}
+"""Metrics of three members for one seed; those of "fit_" for two fits in the epoch."""
 
 
 def training(algo: str = "sac", env: str = POLE, **given: Any) -> Config:
@@ -29,9 +41,8 @@ def metrics_rows(config: Config, *returns: list[float | None], **last: Any) -> l
         if config.uses_model and epoch > 1:
             row |= {
                 "model_return": [x if x is None else x + 10 for x in values],
-                "holdout_error": [[0.1, 0.3, 0.2]] * num_seeds,
-                "selected": [[0.5, 0.2, 0.3]] * num_seeds,
-                "distance": [[5.0, 2.0, 3.0]] * num_seeds,
+                "mean_model_return": [x if x is None else x + 20 for x in values],
+                **{name: [of_members] * num_seeds for name, of_members in MEMBERS.items()},
                 "fallback": [0.25] * num_seeds,
             }
         rows.append(row)
@@ -45,3 +56,12 @@ def summary(
     """Return the summary of a finished training, unless ``seconds`` are None."""
     rows = metrics_rows(config, *returns)
     return TrainingSummary(id_ or config.run_id, config, rows, **{"seconds": ALL_SECONDS} | fields)
+
+
+def as_older_run(training: TrainingSummary) -> TrainingSummary:
+    """Return the training without the metrics that older versions did not record."""
+    rows = [
+        {name: x for name, x in row.items() if not name.startswith(("fit_", "mean_"))}
+        for row in training.rows
+    ]
+    return dataclasses.replace(training, rows=rows)

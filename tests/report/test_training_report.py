@@ -3,7 +3,15 @@
 from typing import Any
 
 import pytest
-from fake_trainings import ALL_SECONDS, POLE, TOY, metrics_rows, summary, training
+from fake_trainings import (
+    ALL_SECONDS,
+    POLE,
+    TOY,
+    as_older_run,
+    metrics_rows,
+    summary,
+    training,
+)
 from html_reader import HtmlReader
 
 from narl.report.document import Chart, Section
@@ -11,7 +19,9 @@ from narl.report.page import compose_page
 from narl.report.training_report import training_sections
 from narl.report.training_summary import TrainingSummary, label_trainings
 
-OF_THE_MODEL = ["promise", "selected", "distance"]
+OF_THE_MODEL = ["promise", "radius", "selected", "distance"]
+RETURNS = ["inside the model, draws", "inside the model, means", "in the environment"]
+RADII = ["ε = 0.1", "ε = 5", "ε = none"]
 NAN = float("nan")
 
 
@@ -104,16 +114,21 @@ def test_trainings_on_one_environment_share_their_charts() -> None:
     options = [{"algo": "narl"}, {"algo": "narl", "radius": None}, {"algo": "sac"}]
     section = section_of(*(summary(training(seeds=(0, 1), **given)) for given in options))
     names = ["NARL, radius 0.1", "NARL, radius none", "SAC"]
-    both = ["inside the model", "in the environment"]
     assert {chart.id: [line.label for line in chart.series] for chart in section.charts} == {
         "returns": names,
-        "promise-1": both,
-        "promise-2": both,
+        "promise-1": RETURNS,
+        "promise-2": RETURNS,
+        "radius-1": RADII,
+        "radius-2": RADII,
         "selected": names[:2],
         "distance": names[:2],
         "fallback": names[:1],
     }
-    assert chart_of(section, "promise-2").title == "NARL, radius none: return inside the model"
+    titles = [chart_of(section, id_).title for id_ in ("promise-2", "radius-1")]
+    assert titles == [
+        "NARL, radius none: return inside the model",
+        "NARL, radius 0.1: how often each member would be selected",
+    ]
 
 
 @pytest.mark.parametrize(("num", "shown"), [(1, False), (2, True), (10, True), (11, False)])
@@ -129,13 +144,42 @@ def test_lines_by_hand() -> None:
     assert (returns.x, returns.y) == ([250.0, 500.0], [2.0, 4.0])
     assert (returns.low, returns.high) == ([1.0, 2.0], [3.0, 6.0])
     assert [line.y for line in chart_of(section, "seeds").series] == [[1.0, 2.0], [3.0, 6.0]]
-    inside, outside = chart_of(section, "promise").series
-    assert (inside.x, inside.y, outside.y) == ([500.0], [14.0], [4.0])
-    # From the least accurate member on: the second, the third, the first.
-    (selected,) = chart_of(section, "selected").series
-    assert (selected.x, selected.y) == ([1.0, 2.0, 3.0], [0.2, 0.3, 0.5])
-    assert chart_of(section, "distance").series[0].y == [2.0, 3.0, 5.0]
+    draws, means, outside = chart_of(section, "promise").series
+    assert (draws.x, draws.y, means.y, outside.y) == ([500.0], [14.0], [24.0], [4.0])
+    assert chart_of(section, "promise").title == "Return inside the model"
     assert chart_of(section, "fallback").series[0].y == [0.25]
+
+
+def test_members_are_ranked_by_the_errors_of_each_fit() -> None:
+    section = section_of(summary(training("narl", seeds=(0, 1))))
+    # From the least accurate member on: 0, 1, 2 after the first fit, 1, 2, 0 after the second.
+    at_radii = {line.label: line.y for line in chart_of(section, "radius").series}
+    assert at_radii == {
+        "ε = 0.1": pytest.approx([(0.4 + 0.3) / 2, (0.3 + 0.5) / 2, (0.3 + 0.2) / 2]),
+        "ε = 5": pytest.approx([0.6, (0.2 + 0.3) / 2, (0.2 + 0.1) / 2]),
+        "ε = none": [1.0, 0.0, 0.0],
+    }
+    (distance,) = chart_of(section, "distance").series
+    assert (distance.x, distance.y) == ([1.0, 2.0, 3.0], [4.5, 1.5, 5.0])
+    # The mean errors over both fits are 0.2, 0.25 and 0.15.
+    assert chart_of(section, "selected").series[0].y == pytest.approx([0.2, 0.5, 0.3])
+
+
+def test_older_runs_have_the_charts_of_what_they_recorded() -> None:
+    older = as_older_run(summary(training("narl"), id_="older"))
+    section = section_of(older)
+    charts = [chart.id for chart in section.charts]
+    assert charts == ["returns", "promise", "selected", "distance", "fallback"]
+    assert [line.label for line in chart_of(section, "promise").series] == RETURNS[::2]
+    # The errors of the last fit: from the least accurate member on 1, 2, 0.
+    assert chart_of(section, "selected").series[0].y == pytest.approx([0.2, 0.3, 0.5])
+    assert chart_of(section, "distance").series[0].y == [3.0, 2.0, 6.0]
+    both = section_of(older, summary(training("mbpo")))
+    assert [chart.id for chart in both.charts if chart.id.startswith("radius")] == ["radius-2"]
+    assert [line.y for line in chart_of(both, "distance").series] == [
+        [3.0, 2.0, 6.0],
+        [4.5, 1.5, 5.0],
+    ]
 
 
 def test_missing_numbers_are_gaps() -> None:
@@ -262,11 +306,11 @@ def test_page_of_trainings_has_sections_and_no_claims() -> None:
     assert reader.texts("title") == [f"narl report: {POLE}, {TOY}"]
     assert reader.texts("h1") == [f"{POLE}, {TOY}"]
     assert reader.texts("h2") == [POLE, TOY]
-    assert "3 trainings, 9 charts" in reader.texts("header")[0]
+    assert "3 trainings, 11 charts" in reader.texts("header")[0]
     assert "medians" not in reader.texts("footer")[0]
     assert "laim" not in " ".join(reader.texts("p") + reader.texts("li") + reader.texts("h3"))
     assert "claims" not in reader.ids()
     assert reader.find("span", "scale") == []
     assert reader.texts("code", "command") == [item.command for item in trainings]
     single = HtmlReader(compose_page(training_sections(trainings[2:])))
-    assert single.texts("p", "lead") == ["1 training, 4 charts"]  # without a list of links
+    assert single.texts("p", "lead") == ["1 training, 5 charts"]  # without a list of links

@@ -26,14 +26,14 @@ def model_return_chart(id_: str, label: str, rows: Rows, over: str, idea: str = 
     series = [curve(DRAWS, with_model, "model_return"), curve(OUTSIDE, with_model, "eval_return")]
     text = (
         f"{over} Returns of the deterministic policy from the same first states: inside the "
-        "ensemble with its selection, and in the environment. The difference is the deep "
-        f"estimation error{idea}."
+        "ensemble with its selection, and in the environment. The difference between the first "
+        f"line and the last is the deep estimation error{idea}."
     )
     if all("mean_model_return" in row for row in with_model):  # older runs have none
         series.insert(1, curve(MEANS, with_model, "mean_model_return"))
         text += (
             " Inside the model, a next state is a draw of the selected member, or the member's "
-            "mean; the difference of the two lines is the effect of the models' noise."
+            "mean; the difference between these two is the effect of the models' noise."
         )
     title = _title(label, "Return inside the model")
     return Chart(id_, title, STEPS, "return", series, caption=text)
@@ -59,7 +59,7 @@ def radius_chart(id_: str, label: str, rows: Rows, over: str, idea: str = "") ->
         f"then fits are averaged{idea}. A member would be selected if the value of its mean next "
         "state is the largest within ε of the members' mean, or the closest to it if none is "
         "within ε. All radii are compared on the same 1000 steps of the policy from real states, "
-        "whatever the algorithm and its radius."
+        "whatever the algorithm and its radius; lines that coincide cover each other."
     )
     return [Chart(id_, title, RANK, "share of steps", series, caption=caption)]
 
