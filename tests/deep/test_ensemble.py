@@ -14,6 +14,8 @@ from narl.deep.ensemble import DECAY, Scale, Weights, decays
 init_ensemble = jax.jit(module.init_ensemble, static_argnums=(1, 2, 3))
 predict, model_loss = jax.jit(module.predict), jax.jit(module.model_loss)
 gradient, holdout_error = jax.jit(jax.grad(module.model_loss)), jax.jit(module.holdout_error)
+weighted_loss = jax.jit(module.model_loss, static_argnums=5)
+weighted_gradient = jax.jit(jax.grad(module.model_loss), static_argnums=5)
 predict_members = jax.jit(module.predict_members, static_argnums=4)
 
 
@@ -86,6 +88,24 @@ def test_loss_by_hand():
     decay = 0.5 * 2.5e-5 * 4 * 2
     loss = model_loss(model.weights, model.scale, jnp.zeros((2, 2, 2)), targets, jnp.ones(2))
     assert loss == pytest.approx(likelihood + bounds + decay, rel=1e-6)
+
+
+@pytest.mark.parametrize("beta", [0.5, 1.0])
+def test_errors_weighted_by_variance_by_hand(beta):
+    """Squared errors 4 and 9, log variances 0 and 2; the second row of targets is padding.
+
+    With β = 1 the gradient of a mean is that of least squares: the error itself, of two outputs.
+    """
+    model = constant_ensemble([[2.0, 0.0], [0.0, 0.0]], logvar=[[0.0, 2.0], [0.0, 2.0]])
+    targets = jnp.array([[[0.0, 3.0], [9e3, 9e3]], [[0.0, 0.0], [9e3, 9e3]]])
+    given = (model.weights, model.scale, jnp.zeros((2, 2, 2)), targets, jnp.array([1.0, 0.0]))
+    weight = np.exp(2.0 * beta)
+    likelihood = (4.0 + weight * (9.0 * np.exp(-2.0) + 2.0)) / 2 + weight * 2.0 / 2
+    bounds = 0.01 * 200.0 * (1.0 + weight)
+    decay = 0.5 * 2.5e-5 * 4 * 2
+    assert weighted_loss(*given, beta) == pytest.approx(likelihood + bounds + decay, rel=1e-5)
+    slope = weighted_gradient(*given, beta).network[-1].b[0, :2]
+    np.testing.assert_allclose(slope, [2.0, -3.0 * np.exp(2.0 * (beta - 1.0))], rtol=1e-4)
 
 
 def test_loss_equals_numpy_and_ignores_padding():
