@@ -35,12 +35,12 @@ Optimistic model-based reinforcement learning: noise-augmented RL (NARL), its
 baselines, exact regret and its decomposition.
 
   narl tabular AGENT ENV   run an agent with many seeds and its exact regret
-  narl train ENV           train NARL, MBPO or SAC with many seeds at once
+  narl train ENV           train NARL or a rival with many seeds at once
   narl eval RUN            play episodes of a trained policy, record a video
   narl resume RUN          continue a training that was stopped
   narl reproduce ID...     run experiments of the paper and check its claims:
-                           fig1a fig1b fig1c table1 ablation fair fig3a table2,
-                           or all
+                           fig1a fig1b fig1c table1 ablation fair fig3a table2
+                           exploration, or all
   narl report [RUN...]     write charts, tables and claims as one offline HTML
                            file; with RUN, a report on these trainings
   narl runs                list, show or remove stored runs

@@ -31,7 +31,7 @@ class Reproduce:
     """
 
     ids: Annotated[Positional[tuple[str, ...]], value("ID...")]
-    """fig1a, fig1b, fig1c, table1, ablation, fair, fig3a, table2; or all"""
+    """fig1a, fig1b, fig1c, table1, ablation, fair, fig3a, table2, exploration; or all"""
     scale: Annotated[
         Literal["smoke", "small", "paper"], value("smoke|small|paper", "(default: small)")
     ] = "small"

@@ -1,6 +1,16 @@
 """The experiments of the paper, by id."""
 
-from narl.experiments import ablation, fair, fig1a, fig1b, fig1c, fig3a, table1, table2
+from narl.experiments import (
+    ablation,
+    exploration,
+    fair,
+    fig1a,
+    fig1b,
+    fig1c,
+    fig3a,
+    table1,
+    table2,
+)
 from narl.experiments.experiment import (
     SCALES,
     Experiment,
@@ -14,7 +24,7 @@ from narl.report.document import Outcome
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.id: module.EXPERIMENT
-    for module in (fig1a, fig1b, fig1c, table1, ablation, fair, fig3a, table2)
+    for module in (fig1a, fig1b, fig1c, table1, ablation, fair, fig3a, table2, exploration)
 }
 
 __all__ = [

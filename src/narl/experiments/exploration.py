@@ -1,0 +1,208 @@
+"""When does optimism pay? (ours) All deep algorithms on tasks on which exploration matters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from narl.experiments.analysis import count_seeds
+from narl.experiments.experiment import Experiment, Findings, Result, Scale
+from narl.experiments.fig3a import TINY
+from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
+from narl.report.document import Chart, Claim, Table
+from narl.report.training_curves import curve
+from narl.stats import aggregate_iqm, iqm, normalised_scores, probability_of_improvement
+
+if TYPE_CHECKING:
+    from narl.deep.config import Config
+
+TITLE = "When does optimism pay?"
+MEMBERS = 5
+NOISY, MBPO, SAC = "NARL, noise on rewards", "MBPO", "SAC"
+ALGORITHMS: dict[str, dict[str, Any]] = {
+    NOISY: {"algo": "narl", "noise": "reward"},
+    "NARL, choice among models": {"algo": "narl"},
+    MBPO: {"algo": "mbpo"},
+    "SOMBRL": {"algo": "sombrl"},
+    "MaxInfo": {"algo": "maxinfo"},
+    "H-UCRL": {"algo": "hucrl"},
+    "Thompson": {"algo": "thompson"},
+    SAC: {"algo": "sac"},
+}
+"""The algorithms by label: options beyond the preset of the task."""
+
+
+class _Task(NamedTuple):
+    env: str
+    steps: int | None = None
+    """Environment steps; None: those of the preset."""
+
+
+TASKS: dict[str, _Task] = {
+    "mountain car": _Task("MountainCarContinuous-v0"),
+    "pendulum, cost 0": _Task("narl/SparsePendulum-cost0-v0"),
+    "pendulum, cost 0.1": _Task("narl/SparsePendulum-cost0.1-v0"),
+    "pendulum, cost 0.2": _Task("narl/SparsePendulum-cost0.2-v0"),
+    "cart-pole, cost 0": _Task("narl/SparseCartPole-cost0-v0", 50_000),
+    "cart-pole, cost 0.1": _Task("narl/SparseCartPole-cost0.1-v0", 50_000),
+    "cart-pole, cost 0.25": _Task("narl/SparseCartPole-cost0.25-v0", 50_000),
+    "reacher, cost 0.1": _Task("narl/SparseReacher-cost0.1-v0"),
+    "arm reacher, cost 0.1": _Task("narl/SparseArmReacher-cost0.1-v0"),
+    "pusher, cost 0.1": _Task("narl/Pusher-cost0.1-v0"),
+    "pusher, cost 0.5": _Task("narl/Pusher-cost0.5-v0"),
+}
+"""The tasks of the paper scale; `docs/tasks.md` defines them."""
+_FIRST_SEED = 400
+"""Seeds from here on have tuned nothing."""
+
+
+class _Size(NamedTuple):
+    tasks: tuple[str, ...]
+    algorithms: tuple[str, ...]
+    num_seeds: int
+    options: Mapping[str, Any]
+
+
+_SIZES: dict[Scale, _Size] = {
+    "smoke": _Size(
+        ("mountain car",),
+        tuple(ALGORITHMS),
+        1,
+        TINY | {"steps": 600, "initial_steps": 250, "learn_after": 250, "epoch_length": 150},
+    ),
+    "small": _Size(("mountain car",), (NOISY, MBPO), 1, {"steps": 5000}),
+    "paper": _Size(tuple(TASKS), tuple(ALGORITHMS), 10, {}),
+}
+
+
+def cells(scale: Scale) -> dict[str, Config]:
+    """Return every algorithm on every task, with the same members and the same seeds."""
+    from narl.deep.checked_config import make_config
+    from narl.deep.config import used_by
+
+    size = _SIZES[scale]
+    seeds = tuple(range(_FIRST_SEED, _FIRST_SEED + size.num_seeds))
+    made: dict[str, Config] = {}
+    for task in size.tasks:
+        env, steps = TASKS[task]
+        shared = {"members": MEMBERS, "seeds": seeds, **size.options}
+        if steps is not None:
+            shared = {"steps": steps} | shared
+        for label in size.algorithms:
+            options = shared | ALGORITHMS[label]
+            algo = options.pop("algo")
+            used = {name: x for name, x in options.items() if algo in (used_by(name) or (algo,))}
+            made[f"{task}: {label}"] = make_config(env, algo, **used)
+    return made
+
+
+def _by_task(results: Mapping[str, Result]) -> dict[str, dict[str, Result]]:
+    """Return the results by task and algorithm."""
+    tasks: dict[str, dict[str, Result]] = {}
+    for label, result in results.items():
+        task, _, algorithm = label.partition(": ")
+        tasks.setdefault(task, {})[algorithm] = result
+    return tasks
+
+
+def _returns(result: Result) -> Float[np.ndarray, "N E"]:
+    """Return the evaluation returns [seeds, epochs] of a training."""
+    return result.array("eval_return").T
+
+
+def _task_table(task: str, results: Mapping[str, Result]) -> Table:
+    rows: list[list[Any]] = []
+    rival = _returns(results[MBPO]).mean(axis=1)
+    for label, result in results.items():
+        returns = _returns(result)
+        final, overall = returns[:, -1], returns.mean(axis=1)
+        better = 1.0 - probability_of_improvement(overall, rival)
+        rows.append(
+            [label, float(final.mean()), float(iqm(final)), float(final.min())]
+            + [float(overall.mean()), float(overall.min()), None if label == MBPO else better]
+        )
+    return Table(
+        f"exploration-{_slug(task)}",
+        f"Returns: {task}",
+        ["algorithm", "final return", "IQM", "worst seed"]
+        + ["mean return over the training", "worst seed", "probability of more than MBPO"],
+        rows,
+        "Deterministic episodes. The probability is that of a random seed having a larger mean "
+        "return over the training than a random seed of MBPO.",
+    )
+
+
+def _overall_table(tasks: Mapping[str, Mapping[str, Result]]) -> Table:
+    """Return the aggregate over tasks: returns over the training between none and the best."""
+    overall = {
+        task: {label: _returns(result).mean(axis=1) for label, result in results.items()}
+        for task, results in tasks.items()
+    }
+    low = np.array([min(x.mean() for x in by_label.values()) for by_label in overall.values()])
+    high = np.array([max(x.mean() for x in by_label.values()) for by_label in overall.values()])
+    high = np.where(high > low, high, low + 1.0)
+    rows: list[list[Any]] = []
+    for label in next(iter(overall.values())):
+        scores = normalised_scores([by_label[label] for by_label in overall.values()], low, high)
+        rows.append([label, *aggregate_iqm(scores), float(scores.mean())])
+    return Table(
+        "exploration-overall",
+        "All tasks together",
+        ["algorithm", "IQM of the score", "from", "to", "mean"],
+        rows,
+        "The score of a run is its mean return over the training, 0 for the worst and 1 for the "
+        "best algorithm's mean on this task. IQM over all runs of all tasks with its 95 % interval "
+        "(stratified bootstrap).",
+    )
+
+
+def _pays(results: Mapping[str, Result]) -> Judgement:
+    """Return whether MBPO has a lower return over the training than NARL with noise on rewards."""
+    narl, mbpo = (_returns(results[label]).mean(axis=1) for label in (NOISY, MBPO))
+    return judge_lower([Part(MBPO, mbpo, NOISY, narl)], "mean return over the training")
+
+
+def _slug(task: str) -> str:
+    return task.replace(", ", "-").replace(" ", "-").replace(".", "")
+
+
+def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
+    """Return learning curves and tables per task, the aggregate, and one claim per task."""
+    size, tasks = _SIZES[scale], _by_task(results)
+    judgements = {f"exploration-{_slug(task)}": _pays(found) for task, found in tasks.items()}
+    claims: list[Claim] = [
+        judgement.claim(
+            id_,
+            f"On {task}, NARL with noise on rewards has a larger return over the training than "
+            "MBPO.",
+            "ours",
+        )
+        for (id_, judgement), task in zip(judgements.items(), tasks, strict=True)
+    ]
+    over = "One seed." if size.num_seeds == 1 else "Mean ± one standard deviation over the seeds."
+    charts = [
+        Chart(
+            f"exploration-{_slug(task)}-returns",
+            task.capitalize(),
+            "environment steps",
+            "return",
+            [curve(label, result.rows(), "eval_return") for label, result in by_label.items()],
+            caption=f"{over} Deterministic episodes after every epoch.",
+        )
+        for task, by_label in tasks.items()
+    ]
+    tables = [_task_table(task, by_label) for task, by_label in tasks.items()]
+    return Findings(
+        about=f"{len(tasks)} tasks, {len(size.algorithms)} algorithms, "
+        f"{count_seeds(size.num_seeds)} from {_FIRST_SEED} on, which have tuned nothing. All "
+        f"algorithms with a model have {MEMBERS} members and the options of the task's preset.",
+        charts=charts,
+        tables=[_overall_table(tasks), *tables, comparison_table("exploration", judgements)],
+        claims=claims,
+    )
+
+
+EXPERIMENT = Experiment("exploration", TITLE, cells, analyse)
