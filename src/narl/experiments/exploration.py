@@ -162,7 +162,7 @@ def _overall_table(tasks: Mapping[str, Mapping[str, Result]]) -> Table:
 def _pays(results: Mapping[str, Result]) -> Judgement:
     """Return whether MBPO has a lower return over the training than NARL with noise on rewards."""
     narl, mbpo = (_returns(results[label]).mean(axis=1) for label in (NOISY, MBPO))
-    return judge_lower([Part(MBPO, mbpo, NOISY, narl)], "mean return over the training")
+    return judge_lower([Part(MBPO, mbpo, NOISY, narl)], "return over the training")
 
 
 def _slug(task: str) -> str:
