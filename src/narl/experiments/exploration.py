@@ -196,9 +196,10 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
     ]
     tables = [_task_table(task, by_label) for task, by_label in tasks.items()]
     return Findings(
-        about=f"{len(tasks)} tasks, {len(size.algorithms)} algorithms, "
-        f"{count_seeds(size.num_seeds)} from {_FIRST_SEED} on, which have tuned nothing. All "
-        f"algorithms with a model have {MEMBERS} members and the options of the task's preset.",
+        about=f"{len(tasks)} {'task' if len(tasks) == 1 else 'tasks'}, {len(size.algorithms)} "
+        f"algorithms, {count_seeds(size.num_seeds)}. Seeds begin at {_FIRST_SEED}: no option was "
+        f"chosen on them. All algorithms with a model have {MEMBERS} members and the options of "
+        "the task's preset.",
         charts=charts,
         tables=[_overall_table(tasks), *tables, comparison_table("exploration", judgements)],
         claims=claims,
