@@ -39,7 +39,6 @@ class Config(OptimismOptions, ModelOptions, LearningOptions):
     obs_scaling: Literal["bounds", "none"] = option(
         "bounds",
         "bounds: observations with finite bounds are mapped to [-1, 1]",
-        metavar="bounds|none",
         default_text="none in MBPO's presets, else bounds",
         preset=True,
         group=_EPISODES,

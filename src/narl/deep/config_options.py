@@ -27,7 +27,7 @@ _SELECTS: dict[str, tuple[Any, ...]] = {"noise": ("model", "both")}
 
 @dataclasses.dataclass(frozen=True)
 class LearningOptions:
-    """What is trained, for how long, and how the policy learns (SAC)."""
+    """Environment, algorithm and length of a training, and the options of SAC."""
 
     env: str = option(
         help="Gymnasium's id, or module:id for an environment that a module registers",
@@ -159,7 +159,6 @@ class ModelOptions:
         "none",
         "form in which the models learn rewards: as they are, or sign(r)·log(1 + |r|), for rare "
         "large rewards among small ones",
-        metavar="none|symlog",
         used_by=MODEL_BASED,
         preset=True,
         group=_MODEL,
@@ -237,14 +236,12 @@ class ModelOptions:
     draw: Literal["sample", "mean"] = option(
         "sample",
         "prediction of a model: a sample from its Gaussian, or the mean",
-        metavar="sample|mean",
         used_by=MODEL_BASED,
         group=_ROLLOUTS,
     )
     termination: Literal["auto", "known", "learned", "never"] = option(
         "auto",
         "rule by which imagined episodes end; auto: the known rule of a preset, else learned",
-        metavar="auto|known|learned|never",
         used_by=MODEL_BASED,
         group=_ROLLOUTS,
     )
@@ -258,7 +255,6 @@ class OptimismOptions:
         "narl",
         "defaults of the options of optimism: those that an ablation chose, or the reading closest "
         "to the paper's text (members outside μ ± ε are excluded, on both sides)",
-        metavar="narl|paper",
         used_by=NARL,
         group=_OPTIMISM,
         only_with=(_SELECTS,),
@@ -266,7 +262,6 @@ class OptimismOptions:
     noise: Literal["model", "reward", "both"] = option(
         "model",
         "source of optimism: the choice among models, noise on imagined rewards, or both",
-        metavar="model|reward|both",
         used_by=NARL,
         group=_OPTIMISM,
     )
@@ -295,7 +290,6 @@ class OptimismOptions:
     radius_unit: Literal["absolute", "spread"] = option(
         "absolute",
         "unit of the radius: 1, or the standard deviation over the members",
-        metavar="absolute|spread",
         used_by=NARL,
         group=_OPTIMISM,
         only_with=(_SELECTS,),
@@ -303,7 +297,6 @@ class OptimismOptions:
     exclude: Literal["ball", "above"] = option(
         "above",
         "members that the radius excludes: all outside μ ± ε, or only those above μ + ε",
-        metavar="ball|above",
         used_by=NARL,
         group=_OPTIMISM,
         only_with=(_SELECTS,),
@@ -312,7 +305,6 @@ class OptimismOptions:
         "each",
         "number that the radius judges: reward and value each for its own maximum, or r + γV for "
         "both",
-        metavar="each|return",
         used_by=NARL,
         group=_OPTIMISM,
         only_with=(_SELECTS | {"joint": (False,)},),
@@ -320,7 +312,6 @@ class OptimismOptions:
     score: Literal["mean", "draw"] = option(
         "mean",
         "prediction by which members are compared: the mean of their Gaussian, or a draw",
-        metavar="mean|draw",
         used_by=NARL,
         group=_OPTIMISM,
         only_with=(_SELECTS | {"draw": ("sample",)},),
@@ -336,7 +327,6 @@ class OptimismOptions:
         "closest",
         "member that is taken when the radius excludes all of them: the closest to the mean, or "
         "a random one",
-        metavar="closest|random",
         used_by=NARL,
         group=_OPTIMISM,
         only_with=(_SELECTS | {"exclude": ("ball",)},),
@@ -351,7 +341,6 @@ class OptimismOptions:
     value_critics: Literal["online", "target"] = option(
         "online",
         "critics that value imagined states",
-        metavar="online|target",
         used_by=BY_VALUES,
         group=_OPTIMISM,
         only_with=(_SELECTS | {"optimism_at": ("selection",)},),
@@ -360,7 +349,6 @@ class OptimismOptions:
         "selection",
         "time of the optimistic choice: when a step is imagined, or in the target of each update, "
         "for which the steps of all members are stored",
-        metavar="selection|update",
         used_by=NARL,
         group=_OPTIMISM,
         only_with=(_SELECTS,),
@@ -376,7 +364,6 @@ class OptimismOptions:
     anneal: Literal["share", "radius"] = option(
         "share",
         "quantity that falls in NARL: the share of optimistic imagined steps, or the radius",
-        metavar="share|radius",
         used_by=NARL,
         group=_OPTIMISM,
     )
@@ -400,7 +387,6 @@ class OptimismOptions:
     one_member_per: Literal["episode", "trajectory"] = option(
         "episode",
         "time for which a member is kept: a real episode, or an imagined trajectory",
-        metavar="episode|trajectory",
         used_by=THOMPSON,
         group=_OPTIMISM,
     )
