@@ -15,7 +15,7 @@ from tiny import (
 )
 
 from narl.deep import selection_diagnostics
-from narl.deep.bonus_state import Moments, init_bonus_state
+from narl.deep.bonus_state import Moments, finite_mean, init_bonus_state
 from narl.deep.replay_buffer import Replay
 from narl.deep.selection_diagnostics import NUM_STEPS, Seen, diagnose
 
@@ -42,6 +42,15 @@ def test_moments_of_nothing_and_of_a_constant_do_not_scale():
     constant = add(NONE, jnp.full(7, 3.0))
     assert (constant.num, constant.std) == (7.0, 1.0)
     np.testing.assert_allclose(constant.standardise(jnp.array([3.0, 5.0])), [0.0, 2.0], atol=1e-6)
+
+
+@pytest.mark.parametrize("broken", [np.inf, -np.inf, np.nan])
+def test_moments_leave_out_numbers_that_are_not_finite(broken):
+    values = jnp.array([1.0, broken, 3.0])
+    running = add(add(NONE, values), jnp.array([broken]))
+    assert (running.num, running.mean, running.std) == (2.0, 2.0, 1.0)
+    assert finite_mean(values) == 2.0
+    assert finite_mean(jnp.array([broken])) == 0.0
 
 
 def test_diagnostics_by_hand():
