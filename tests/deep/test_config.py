@@ -14,7 +14,7 @@ from narl.deep.presets import find_preset
 from narl.deep.selection import select_numbers
 from narl.errors import InputError
 from narl.gymnasium_registration import TASKS
-from narl.options import check_value, option_fields, options_of
+from narl.options import check_value, choices_of, option_fields, options_of
 
 FIELDS = {field.name: field for field in option_fields(Config)}
 
@@ -35,7 +35,8 @@ def test_every_field_is_an_option_with_help():
     assert list(FIELDS) == [field.name for field in dataclasses.fields(Config)]
     for name, field in FIELDS.items():
         assert len(field.option.help) > 10, name
-        assert field.annotation is bool or field.option.metavar, name
+        named = field.option.metavar or choices_of(field.annotation, field.option)
+        assert field.annotation is bool or named, name
 
 
 def test_preset_flag_marks_fields_that_presets_set():
@@ -364,7 +365,7 @@ def test_options_in_which_replicas_may_differ_are_numbers_of_their_programs():
     for name in set(PER_REPLICA) - {"algo", "members", "seeds", "noise", "preset"}:
         value = changed(getattr(config, name))
         if isinstance(value, str):
-            choices = FIELDS[name].option.metavar.split("|")
+            choices = choices_of(FIELDS[name].annotation, FIELDS[name].option)
             (value,) = set(choices) - {getattr(config, name)}
         other = dataclasses.replace(config, **{name: value})
         assert select_numbers(other) != select_numbers(config), name
