@@ -234,8 +234,8 @@ def test_instance_is_trained_in_stays_open_and_is_evaluated_in_a_copy(cache):
     env = TimeLimit(Watched(), 30)
     agent = quick_agent(env=env).learn(60)
     assert agent.config.env == "Watched"
-    assert agent._learner.trainer.envs[0].env is env
-    copy = agent._learner.trainer._evaluator._envs[0].env
+    assert agent._learner.trainer.envs.training[0].env is env
+    copy = agent._learner.trainer.envs.evaluation[0].env
     assert copy.unwrapped is not env.unwrapped
     from_function = quick_agent(env=lambda: TimeLimit(toy_worlds.Toy(), 30)).learn(60)
     assert actions_of(agent) == actions_of(from_function)

@@ -9,9 +9,9 @@ import pytest
 from probes import Drift, Endless, OneStep
 from tiny import affine_actor, tiny_config
 
-from narl.deep import evaluation
 from narl.deep.counters import new_counters
-from narl.deep.environment import open_env
+from narl.deep.environment import EnvRecipe, open_env
+from narl.deep.environments import Environments
 from narl.deep.evaluation import Evaluation, Evaluator, evaluate, evaluation_seed
 from narl.deep.metrics import returns_in_model
 
@@ -24,10 +24,9 @@ def make_evaluator():
     """Return a function that makes an evaluator of seeds 3 and 4; its environments get closed."""
     with contextlib.ExitStack() as opened:
 
-        def make(env, **changes):
-            envs = [open_env(env, seed, role="evaluation") for seed in (3, 4)]
-            for each in envs:
-                opened.callback(each.close)
+        def make(env, num_threads=1, **changes):
+            envs = Environments(EnvRecipe(env), (3, 4), num_threads)
+            opened.callback(envs.close)
             return Evaluator(tiny_config(eval_episodes=1, **changes), (3, 4), envs, horizon=9)
 
         yield make
@@ -64,10 +63,10 @@ def test_evaluation_of_a_step_depends_on_seed_and_step_only(make_evaluator):
     np.testing.assert_array_equal(evaluator.starts(10)[1], [start])
 
 
-def test_threads_change_no_evaluation_and_inactive_replicas_have_none(make_evaluator, monkeypatch):
+def test_threads_change_no_evaluation_and_inactive_replicas_have_none(make_evaluator):
     expected = make_evaluator(Drift).evaluate(TWO_ACTORS, counters_at(10), [0, 1])[0]
-    monkeypatch.setattr(evaluation, "num_cores", lambda: evaluation.SPARE_CORES)
-    assert make_evaluator(Drift).evaluate(TWO_ACTORS, counters_at(10), [0, 1])[0] == expected
+    threaded = make_evaluator(Drift, num_threads=2)
+    assert threaded.evaluate(TWO_ACTORS, counters_at(10), [0, 1])[0] == expected
     only_second = make_evaluator(Drift).evaluate(TWO_ACTORS, counters_at(10), [1])[0]
     assert only_second[1] == expected[1]
     assert (only_second[0].lengths, np.isnan(only_second[0].returns[0])) == ([0], True)
@@ -96,7 +95,7 @@ def test_confirming_episodes_are_fresh(make_evaluator):
 def test_lucky_episode_does_not_confirm(make_evaluator):
     """The environment's own threshold counts, where it has one."""
     evaluator, counters = make_evaluator(Drift, solved_return=-1e9), counters_at(10)
-    for env in evaluator._envs:
+    for env in evaluator._envs.training:
         env.env.spec = SimpleNamespace(reward_threshold=1e6)
     _, figures = evaluator.evaluate(TWO_ACTORS, counters, [0, 1])
     assert counters.solved_step == [10, 10]

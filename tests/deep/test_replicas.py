@@ -11,7 +11,13 @@ from quick_trainings import quick_config
 from tiny import assert_same, differs
 
 from narl.deep.algorithm_registry import MODEL_BASED
-from narl.deep.replicas import BatchedReplicas, ThreadedReplicas, make_replicas
+from narl.deep.replicas import (
+    BatchedReplicas,
+    ThreadedReplicas,
+    make_replicas,
+    merged,
+    only_used,
+)
 from narl.deep.trainer import Trainer
 
 BOTH = pytest.mark.parametrize("kind", [ThreadedReplicas, BatchedReplicas])
@@ -172,7 +178,7 @@ def test_deactivated_replicas_change_nothing_for_the_others(train, kind):
         assert_same(replica(last, 0), replica(last, 2))
         assert rows[-1]["model_epochs"] == [rows[-1]["model_epochs"][2]] * 3
         assert len(set(whole.rows[-1]["model_epochs"])) > 1
-    assert [env.num_steps for env in trainer.envs] == [20, 40, 60]
+    assert [env.num_steps for env in trainer.envs.training] == [20, 40, 60]
     trainer.close()
 
 
@@ -252,4 +258,44 @@ def test_deactivation_needs_no_second_copy_of_the_state():
 def test_replicas_are_threads_on_the_cpu():
     replicas = make_replicas(2)
     assert isinstance(replicas, ThreadedReplicas)
+    replicas.close()
+
+
+class _Inner(NamedTuple):
+    a: Any
+    b: Any
+
+
+class _Outer(NamedTuple):
+    x: Any
+    inner: Any
+    other: Any
+
+
+def test_function_is_given_the_fields_that_it_uses_and_the_others_stay():
+    state = _Outer(1, _Inner(2, 3), None)
+    assert only_used(state, ()) is state
+    assert only_used(state, ("inner.b", "other")) == _Outer(None, _Inner(None, 3), None)
+    assert only_used(state, ("x", "other.b")) == _Outer(1, None, None)
+    assert merged(state, _Outer(None, _Inner(None, 30), None)) == _Outer(1, _Inner(2, 30), None)
+
+
+@BOTH
+def test_program_of_some_fields_changes_only_these(kind):
+    replicas = kind(2)
+
+    def add(state, own, shared):
+        assert state.inner.b is None
+        return state._replace(x=state.x + own + shared), state.x
+
+    ones = np.ones(2, np.float32)
+    first = _Outer(np.arange(2, dtype=np.float32), _Inner(ones, 5 * ones), None)
+    state = replicas.from_host(first)
+    state, result = replicas.map(add, ("x", "inner.a"))(
+        state, np.array([1, 2], np.float32), np.float32(10.0)
+    )
+    host = replicas.to_host(state)
+    np.testing.assert_array_equal(host.x, [11.0, 13.0])
+    np.testing.assert_array_equal(host.inner.b, [5.0, 5.0])
+    np.testing.assert_array_equal(result, [0.0, 1.0])
     replicas.close()

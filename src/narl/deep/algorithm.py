@@ -93,6 +93,12 @@ class ReplicaState(NamedTuple):
     """Running statistics of what the members disagree on; None without a model."""
 
 
+ACT_USES = ("key", "sac.actor", "real", "obs", "action", "bonus_state.episode")
+"""The fields of the state that `Algorithm.act` uses."""
+UPDATE_USES = ("key", "sac", "real", "model", "loss_sums")
+"""Those that `Algorithm.update` uses, unless it selects among stored candidates."""
+
+
 class Imagined(NamedTuple):
     """Report of one imagination: what was selected, and what the members believe."""
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from narl.deep.algorithm import Algorithm, StepInfo
+from narl.deep.algorithm import ACT_USES, UPDATE_USES, Algorithm, StepInfo
 from narl.deep.device_queue import DeviceQueue
 from narl.deep.replicas import Program, Replicas
 
@@ -24,9 +24,11 @@ class Device:
     def __init__(self, algorithm: Algorithm, replicas: Replicas, state: Any) -> None:
         self.replicas = replicas
         self._queue = DeviceQueue(state)
-        self._act_randomly = replicas.map(functools.partial(algorithm.act, random=True))
-        self._act = replicas.map(functools.partial(algorithm.act, random=False))
-        self._update = replicas.map(algorithm.update)
+        act = algorithm.act
+        self._act_randomly = replicas.map(functools.partial(act, random=True), ACT_USES)
+        self._act = replicas.map(functools.partial(act, random=False), ACT_USES)
+        uses_all = algorithm.config.optimism_at == "update"
+        self._update = replicas.map(algorithm.update, () if uses_all else UPDATE_USES)
         self._assess = replicas.map(algorithm.assess)
         self._fit_model = replicas.map(algorithm.fit_model)
         self._imagine = replicas.map(algorithm.imagine)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped, UInt
 
 from narl.deep.config import Config
 from narl.deep.ensemble import (
@@ -23,6 +23,7 @@ from narl.deep.ensemble import (
 )
 from narl.deep.networks import Network
 from narl.deep.replay_buffer import unpack
+from narl.deep.shrinking_loop import loop_while
 
 IMPROVEMENT = 0.01
 """Relative fall of a member's holdout error that counts as better."""
@@ -53,6 +54,17 @@ class FitReport(NamedTuple):
     holdout_error: Float[Array, " M"]
     collapsed: Float[Array, ""]
     """Share of outputs whose variance bounds have crossed (see `collapsed_share`)."""
+
+
+class _Task(NamedTuple):
+    """What stays the same during a fit."""
+
+    data: Data
+    scale: Scale
+    num_train: Int[Array, ""]
+    held: Data
+    held_present: Float[Array, " K"]
+    key_shuffle: UInt[Array, "2"]
 
 
 class _Progress(NamedTuple):
@@ -166,6 +178,24 @@ def _first_progress(ensemble: Ensemble, chosen: Int[Array, "M C"]) -> _Progress:
     )
 
 
+def _epoch(now: _Progress, task: _Task, config: Config) -> _Progress:
+    """Train every member for one pass, and see which of them got better."""
+    weights, opt = _train_epoch(now, task.data, task.scale, task.num_train, config)
+    error = holdout_error(weights, task.scale, *task.held, task.held_present)
+    better = (now.best_error - error) > IMPROVEMENT * now.best_error
+    better = (better | ~jnp.isfinite(now.best_error)) & jnp.isfinite(error)
+    key = jax.random.fold_in(jax.random.wrap_key_data(task.key_shuffle), now.epoch)
+    return _Progress(
+        weights=weights,
+        opt=opt,
+        best=_keep(better, weights.network, now.best),
+        best_error=jnp.where(better, error, now.best_error),
+        chosen=_shuffle(key, now.chosen, task.num_train),
+        idle=jnp.where(better.any(), 0, now.idle + 1),
+        epoch=now.epoch + 1,
+    )
+
+
 def fit_ensemble(
     key: PRNGKeyArray,
     ensemble: Ensemble,
@@ -193,27 +223,13 @@ def fit_ensemble(
     # Without held-out rows, the training rows measure the error.
     num_judged = jnp.where(split.num_held > 0, split.num_held, num_rows)
     held_present = (jnp.arange(split.held.shape[0]) < num_judged).astype(jnp.float32)
+    task = _Task(data, scale, split.num_train, held, held_present, jax.random.key_data(key_shuffle))
 
-    def go_on(now: _Progress) -> Array:
+    def goes_on(now: _Progress) -> Bool[Array, ""]:
         return (now.idle <= config.patience) & (now.epoch < config.most_model_epochs)
 
-    def epoch(now: _Progress) -> _Progress:
-        weights, opt = _train_epoch(now, data, scale, split.num_train, config)
-        error = holdout_error(weights, scale, *held, held_present)
-        better = (now.best_error - error) > IMPROVEMENT * now.best_error
-        better = (better | ~jnp.isfinite(now.best_error)) & jnp.isfinite(error)
-        chosen = _shuffle(jax.random.fold_in(key_shuffle, now.epoch), now.chosen, split.num_train)
-        return _Progress(
-            weights=weights,
-            opt=opt,
-            best=_keep(better, weights.network, now.best),
-            best_error=jnp.where(better, error, now.best_error),
-            chosen=chosen,
-            idle=jnp.where(better.any(), 0, now.idle + 1),
-            epoch=now.epoch + 1,
-        )
-
-    end = jax.lax.while_loop(go_on, epoch, _first_progress(ensemble, split.chosen))
+    first = _first_progress(ensemble, split.chosen)
+    end = loop_while(goes_on, lambda now, task: _epoch(now, task, config), first, task)
     weights = end.weights._replace(network=end.best)
     trained = Ensemble(
         weights=weights,

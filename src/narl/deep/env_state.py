@@ -79,7 +79,7 @@ def restore_state(env: gymnasium.Env, state: EnvState) -> None:
         if "elapsed_steps" in stored:
             layer._elapsed_steps = stored["elapsed_steps"]  # type: ignore[attr-defined]
         if "state" in stored:
-            layer.set_state(_decode(stored["state"], state["arrays"]))  # type: ignore[attr-defined]
+            layer.set_state(decode_value(stored["state"], state["arrays"]))  # type: ignore[attr-defined]
     # After set_state, which may draw random numbers.
     restore_generators(env, state["json"]["generators"])
 
@@ -94,7 +94,7 @@ def _layers(env: gymnasium.Env) -> Iterator[gymnasium.Env]:
 
 def _capture_layer(layer: gymnasium.Env, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     if _has_state_methods(layer):
-        return {"state": _encode(layer.get_state(), arrays)}  # type: ignore[attr-defined]
+        return {"state": encode_value(layer.get_state(), arrays)}  # type: ignore[attr-defined]
     # A subclass may add state of its own, so that only the very classes are known.
     if type(layer) is TimeLimit:
         return {"elapsed_steps": layer._elapsed_steps}
@@ -247,11 +247,11 @@ def _make_generator(state: Any, present: Any = None) -> Any:
     return generator
 
 
-# --- values of get_state --------------------------------------------------------------------
+# --- values in JSON's terms ------------------------------------------------------------------
 
 
-def _encode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Return a value in JSON's terms and add its arrays to `arrays`; `_decode` is the inverse."""
+def encode_value(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Return a value in JSON's terms and add its arrays to `arrays`; see `decode_value`."""
     kind = type(value)
     if value is None or kind in (bool, int, str) or (kind is float and math.isfinite(value)):
         return value
@@ -264,13 +264,14 @@ def _encode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if _is_known_generator(value):
         return {"generator": _generator_state(value)}
     if kind in (list, tuple):
-        return {kind.__name__: [_encode(item, arrays) for item in value]}
+        return {kind.__name__: [encode_value(item, arrays) for item in value]}
     if kind is dict and all(type(key) is str for key in value):
-        return {"dict": {key: _encode(item, arrays) for key, item in value.items()}}
+        return {"dict": {key: encode_value(item, arrays) for key, item in value.items()}}
     raise _UnsupportedError
 
 
-def _decode(encoded: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+def decode_value(encoded: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """Return the value that `encode_value` was given."""
     if not isinstance(encoded, dict):
         return encoded
     ((kind, content),) = encoded.items()
@@ -281,8 +282,8 @@ def _decode(encoded: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     if kind == "generator":
         return _make_generator(content)
     if kind == "dict":
-        return {key: _decode(item, arrays) for key, item in content.items()}
-    items = [_decode(item, arrays) for item in content]
+        return {key: decode_value(item, arrays) for key, item in content.items()}
+    items = [decode_value(item, arrays) for item in content]
     return items if kind == "list" else tuple(items)
 
 

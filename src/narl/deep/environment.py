@@ -5,6 +5,7 @@ an episode can be continued in another process (see `narl.deep.env_state`).
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 
 import gymnasium
@@ -287,6 +288,37 @@ class _FaultNaming:
             ) from error
 
 
+class EnvRecipe(NamedTuple):
+    """Everything that is needed to make an environment."""
+
+    source: EnvSource
+    env_kwargs: Mapping[str, Any] = MappingProxyType({})
+    scaling: Scaling = "bounds"
+    obs_keep: int | None = None
+    """Number of leading entries of the observation that are used; None: all."""
+
+    def open(self, seed: int, render_mode: str | None = None, role: str = "training") -> HostEnv:
+        """Return a new environment, or the user's own instance in the role "training".
+
+        ``role`` ("training", "evaluation") is named in the messages of faults.
+        """
+        kwargs = dict(self.env_kwargs)
+        if render_mode is not None:
+            prepare_rendering()
+            kwargs["render_mode"] = render_mode
+        env = make_env(self.source, kwargs, role)
+        owned = not (isinstance(self.source, UserEnvironment) and env is self.source.instance)
+        try:
+            if self.obs_keep is not None:
+                env = FirstEntries(env, self.obs_keep)
+            check_spaces(env)
+            return HostEnv(env, seed, self.scaling, role=role, owned=owned)
+        except Exception:
+            if owned:
+                env.close()
+            raise
+
+
 def open_env(
     source: EnvSource,
     seed: int,
@@ -297,25 +329,9 @@ def open_env(
     obs_keep: int | None = None,
     role: str = "training",
 ) -> HostEnv:
-    """Return a new environment, or the user's own instance in the role "training".
-
-    ``role`` ("training", "evaluation") is named in the messages of faults.
-    """
-    kwargs = dict(env_kwargs or {})
-    if render_mode is not None:
-        prepare_rendering()
-        kwargs["render_mode"] = render_mode
-    env = make_env(source, kwargs, role)
-    owned = not (isinstance(source, UserEnvironment) and env is source.instance)
-    try:
-        if obs_keep is not None:
-            env = FirstEntries(env, obs_keep)
-        check_spaces(env)
-        return HostEnv(env, seed, scaling, role=role, owned=owned)
-    except Exception:
-        if owned:
-            env.close()
-        raise
+    """Return a new environment; see `EnvRecipe`."""
+    recipe = EnvRecipe(source, env_kwargs or {}, scaling, obs_keep)
+    return recipe.open(seed, render_mode, role)
 
 
 def _time_limit(env: gymnasium.Env) -> int | None:

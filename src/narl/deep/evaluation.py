@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
-from narl.compilation import num_cores
 from narl.deep.config import Config
 from narl.deep.counters import Counters
 from narl.deep.environment import HostEnv, Step
 from narl.deep.networks import Network
 from narl.deep.policy import act_in_numpy
 
+if TYPE_CHECKING:
+    from narl.deep.environments import ReplicaEnvironments
+
 NUM_CONFIRMING = 10
 """Episodes whose mean confirms that a task is solved."""
-SPARE_CORES = 4
-"""Cores from which on threads share an evaluation: with fewer, learning needs them."""
 
 
 class Evaluation(NamedTuple):
@@ -35,6 +34,16 @@ class Evaluation(NamedTuple):
     lengths: list[int]
     truncated: list[bool]
     """Whether the environment cut an episode that had not terminated."""
+
+
+class Episodes(NamedTuple):
+    """Deterministic episodes that a policy is to play."""
+
+    actor: Network
+    num_episodes: int
+    seed: int
+    horizon: int
+    """The largest number of steps in an episode."""
 
 
 def play_episode(actor: Network, env: HostEnv, seed: int, horizon: int) -> Iterator[Step]:
@@ -84,18 +93,16 @@ class Evaluator:
     """Evaluates the replicas of a training, each in an environment of its own."""
 
     def __init__(
-        self, config: Config, seeds: Sequence[int], envs: Sequence[HostEnv], horizon: int
+        self, config: Config, seeds: Sequence[int], envs: ReplicaEnvironments, horizon: int
     ) -> None:
         self._config, self._seeds, self._envs = config, seeds, envs
         self._horizon = horizon
 
     def starts(self, step: int) -> Float[np.ndarray, "N B D"]:
         """Return the first observations of the evaluation at this step."""
-        num_episodes = self._config.eval_episodes
-        pairs = zip(self._envs, self._seeds, strict=True)
-        return np.stack(
-            [first_observations(env, num_episodes, evaluation_seed(s, step)) for env, s in pairs]
-        )
+        seeds = {i: evaluation_seed(seed, step) for i, seed in enumerate(self._seeds)}
+        starts = self._envs.first_observations(seeds, self._config.eval_episodes)
+        return np.stack(list(starts.values()))
 
     def evaluate(
         self, actors: Any, counters: Counters, active: Sequence[int]
@@ -126,7 +133,7 @@ class Evaluator:
         """
         solved, confirmed = counters.solved_step, counters.confirmed_step
         unconfirmed = [i for i in active if solved[i] is not None and confirmed[i] is None]
-        spec = self._envs[0].env.spec
+        spec = self._envs.example.env.spec
         threshold = None if spec is None else spec.reward_threshold
         threshold = self._config.solved_return if threshold is None else threshold
         means: list[float | None] = [None] * len(self._seeds)
@@ -148,14 +155,10 @@ class Evaluator:
     ) -> dict[int, Evaluation]:
         """Evaluate replicas; ``fresh`` episodes are none of those of the step's evaluation."""
 
-        def play(i: int) -> Evaluation:
+        def episodes(i: int) -> Episodes:
             actor = jax.tree.map(lambda x: x[i], actors)
             seed = evaluation_seed(self._seeds[i], step)
             seed = evaluation_seed(seed, 1) if fresh else seed
-            return evaluate(actor, self._envs[i], num_episodes, seed, self._horizon)
+            return Episodes(actor, num_episodes, seed, self._horizon)
 
-        # MuJoCo lets other threads run while it steps.
-        if len(replicas) < 2 or num_cores() < SPARE_CORES:
-            return {i: play(i) for i in replicas}
-        with ThreadPoolExecutor(min(len(replicas), num_cores())) as threads:
-            return dict(zip(replicas, threads.map(play, replicas), strict=True))
+        return self._envs.evaluate({i: episodes(i) for i in replicas})

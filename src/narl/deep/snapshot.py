@@ -65,7 +65,7 @@ def take_snapshot(trainer: Trainer) -> Snapshot:
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
     counters = dataclasses.asdict(trainer.counters)
     reports = {name: report._asdict() for name, report in trainer.counters.reports.items()}
-    env_states = [env.capture() for env in trainer.envs]
+    env_states = trainer.envs.capture()
     env_arrays = {
         f"env.{i}.{name}": array
         for i, env_state in enumerate(env_states)
@@ -179,19 +179,20 @@ def _restore_environments(
     the old episode.
     """
     lost = []
-    for i, (env, env_json) in enumerate(zip(trainer.envs, notes["envs"], strict=True)):
+    envs = trainer.envs
+    for i, env_json in enumerate(notes["envs"]):
         if i in inactive:
             continue
-        if not env.restore({"json": env_json, "arrays": with_prefix(arrays, f"env.{i}.")}):
+        if not envs.restore(i, {"json": env_json, "arrays": with_prefix(arrays, f"env.{i}.")}):
             lost.append(i)
             trainer.counters.episode_return[i] = 0.0
-            obs[i] = env.abandon_episode(trainer.counters.step)
+            obs[i] = envs.abandon_episode(i, trainer.counters.step)
     if lost:
         seeds = ", ".join(str(trainer.seeds[i]) for i in lost)
         _log.warning(
             "%s (seed%s %s): the same seed and actions did not lead to the same episode; a new "
             "one begins, and what follows differs from a training that was not stopped",
-            trainer.envs[lost[0]].name,
+            envs.example.name,
             "s" if len(lost) > 1 else "",
             seeds,
         )

@@ -23,14 +23,14 @@ from narl.deep.algorithm_registry import StepRule, step_rule_of
 from narl.deep.config import Config, used_by
 from narl.deep.counters import new_counters
 from narl.deep.device import Device
-from narl.deep.environment import HostEnv
+from narl.deep.environments import open_environments
 from narl.deep.evaluation import Evaluator
 from narl.deep.finite_check import check_finite, refuse_all_nonfinite
 from narl.deep.metrics import epoch_metrics
 from narl.deep.replicas import Replicas, make_replicas
 from narl.deep.rollout import ReplicaParams
 from narl.deep.selection import select_numbers, stack_numbers
-from narl.deep.training_environment import choose_termination, open_training_env
+from narl.deep.training_environment import choose_termination, env_recipe
 from narl.deep.user_parts import NO_PARTS, UserParts
 from narl.errors import InputError
 
@@ -81,12 +81,18 @@ class Trainer:
         """Replicas that are done: they step, learn and stop nothing any more."""
         self.counters = new_counters(len(self.seeds))
         with contextlib.ExitStack() as opened:
-            self.envs = [self._open_env(opened, seed, "training") for seed in self.seeds]
-            eval_envs = [self._open_env(opened, seed, "evaluation") for seed in self.seeds]
-            self.horizon = self.envs[0].time_limit or self.config.eval_horizon
-            self._evaluator = Evaluator(self.config, self.seeds, eval_envs, self.horizon)
             self.replicas = make_replicas(len(self.seeds))
             opened.callback(self.replicas.close)
+            self.envs = open_environments(
+                env_recipe(self.config, parts.env),
+                self.seeds,
+                num_workers=parts.env_workers,
+                timeout=parts.env_timeout,
+                spare=self.replicas.batched,
+            )
+            opened.callback(self.envs.close)
+            self.horizon = self.envs.example.time_limit or self.config.eval_horizon
+            self._evaluator = Evaluator(self.config, self.seeds, self.envs, self.horizon)
             step_rules, indices = _step_rules(configs, parts, self.replicas.batched)
             self.algorithm = self._make_algorithm(step_rules)
             self._device = Device(self.algorithm, self.replicas, self._init_state(indices))
@@ -117,16 +123,14 @@ class Trainer:
         """Do the chosen actions; return the row of each that `Algorithm.act` takes."""
         counters = self.counters
         rows = np.zeros((len(self.seeds), 2 * self.algorithm.obs_dim + 3), np.float32)
-        for i in self.active:
-            step = self.envs[i].step(self._action[i])
-            counters.episode_return[i] += step.reward
-            obs, is_new = step.obs, step.terminated or step.truncated
+        outcomes = self.envs.step({i: self._action[i] for i in self.active})
+        for i, (obs, reward, terminated, is_new, next_obs) in outcomes.items():
+            counters.episode_return[i] += reward
             if is_new:
                 counters.finished[i].append(counters.episode_return[i])
                 counters.num_episodes[i] += 1
                 counters.episode_return[i] = 0.0
-                obs = self.envs[i].reset()
-            rows[i] = np.concatenate([step.obs, [step.reward, step.terminated], obs, [is_new]])
+            rows[i] = np.concatenate([obs, [reward, terminated], next_obs, [is_new]])
         return rows
 
     @_timed("sac")
@@ -246,12 +250,8 @@ class Trainer:
 
     # --- set-up -----------------------------------------------------------------------------
 
-    def _open_env(self, opened: contextlib.ExitStack, seed: int, role: str) -> HostEnv:
-        env = open_training_env(self.config, seed, source=self.parts.env, role=role)
-        return opened.enter_context(contextlib.closing(env))
-
     def _make_algorithm(self, step_rules: tuple[StepRule, ...]) -> Algorithm:
-        spaces = self.envs[0].spaces
+        spaces = self.envs.example.spaces
         return Algorithm(
             self.config,
             spaces.obs_dim,
@@ -268,7 +268,7 @@ class Trainer:
             np.array(step_rules, np.int32),  # type: ignore[arg-type]
             stack_numbers([select_numbers(config) for config in configs]),
         )
-        obs = np.stack([env.reset() for env in self.envs])
+        obs = self.envs.reset()
         seeds = np.array(self.seeds, np.uint32)
         state = self.replicas.init(self.algorithm.init, seeds, params, obs)
         self._action = self.replicas.to_host(state, lambda state: state.action)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from narl.deep.config import Config
-from narl.deep.environment import HostEnv, open_env
+from narl.deep.environment import EnvRecipe, HostEnv
 from narl.deep.make_environment import EnvSource
 from narl.deep.presets import Preset, find_preset
 from narl.deep.spaces import Spaces, unscale_obs
@@ -21,16 +21,18 @@ def open_training_env(
     source: EnvSource | None = None,
     role: str = "training",
 ) -> HostEnv:
-    """Open an environment as a training does, from the preset's arguments or the user's source."""
+    """Open an environment as a training does."""
+    return env_recipe(config, source).open(seed, render_mode, role)
+
+
+def env_recipe(config: Config, source: EnvSource | None = None) -> EnvRecipe:
+    """Return how a training makes its environments: as the preset says, or from the user's."""
     preset = _preset(config, source)
-    return open_env(
+    return EnvRecipe(
         config.env if source is None else source,
-        seed,
         preset.env_kwargs if preset else {},
-        render_mode,
-        scaling=config.obs_scaling,
-        obs_keep=preset.obs_keep if preset else None,
-        role=role,
+        config.obs_scaling,
+        preset.obs_keep if preset else None,
     )
 
 

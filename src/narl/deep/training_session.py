@@ -212,7 +212,7 @@ class TrainingSession:
     def _write_run(self, root: Path, config: Config, replicas: slice, replace: bool) -> storage.Run:
         trainer, seconds = self.trainer, self._seconds()
         rows = [rows_of_replicas(row, replicas) for row in rows_from_bytes(self._lines)]
-        interface = interface_of(trainer.envs[0], shortens_observations(config.env))
+        interface = interface_of(trainer.envs.example, shortens_observations(config.env))
         return storage.save_run(
             root,
             config.record(),

@@ -32,13 +32,29 @@ _NUM_ROWS = 3
 
 
 class UserParts(NamedTuple):
-    """A user's environment, termination, selection and bonus; they are in no run's id."""
+    """A user's functions, and how environments are run; nothing of this is in a run's id.
+
+    `run_training` takes it as ``parts``; give such runs a root folder of their own.
+
+    Example:
+        >>> import gymnasium
+        >>> parts = narl.deep.UserParts(env=lambda: gymnasium.make("Pendulum-v1", g=9.81))
+        >>> parts.termination is None
+        True
+    """
 
     env: EnvSource | None = None
     """A function that makes environments, or a `UserEnvironment`; None: the id in the config."""
     termination: TerminationFn | None = None
+    """(obs, action, next_obs) → whether the episode ends; None: the known or a learned rule."""
     select: SelectFn | None = None
+    """The selection among the members; None: the algorithm's own."""
     bonus: BonusFn | None = None
+    """The bonus on imagined rewards; None: the algorithm's own."""
+    env_workers: int | None = None
+    """Processes that step the environments; None: as many as are of use."""
+    env_timeout: float | None = None
+    """Seconds that a step or an evaluation may take; None: any time."""
 
 
 NO_PARTS = UserParts()

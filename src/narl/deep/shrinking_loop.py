@@ -1,0 +1,80 @@
+"""A loop over many replicas whose batch shrinks as replicas finish."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool
+
+SHARES = (1.0, 0.5, 0.2)
+"""Sizes of the batch, as shares of the number of replicas."""
+
+GoesOn = Callable[[Any], Bool[Array, ""]]
+Body = Callable[[Any, Any], Any]
+
+
+def loop_while(goes_on: GoesOn, body: Body, first: Any, fixed: Any) -> Any:
+    """Repeat ``now = body(now, fixed)`` while ``goes_on(now)``, beginning with ``first``.
+
+    For one replica this is `jax.lax.while_loop`. Under `jax.vmap` a plain loop would compute every
+    replica until the slowest is done; here the replicas that go on are gathered into a smaller
+    batch once they are half of all, and again once they are a fifth.
+    """
+
+    @jax.custom_batching.custom_vmap
+    def loop(first: Any, fixed: Any) -> Any:
+        return jax.lax.while_loop(goes_on, lambda now: body(now, fixed), first)
+
+    @loop.def_vmap
+    def batched(size: int, in_batched: Any, first: Any, fixed: Any) -> tuple[Any, Any]:
+        is_batched = jax.tree.map(lambda x, batched: batched, first, in_batched[0])
+
+        def with_axis(x: Array, batched: bool) -> Array:
+            return x if batched else jnp.broadcast_to(x, (size, *x.shape))
+
+        first = jax.tree.map(with_axis, first, is_batched)
+        axes = jax.tree.map(lambda batched: 0 if batched else None, in_batched[1])
+        sizes = sorted({math.ceil(share * size) for share in SHARES}, reverse=True)
+        end = _loop_of_many(jax.vmap(goes_on), body, first, fixed, axes, sizes)
+        return end, jax.tree.map(lambda _: True, end)
+
+    return loop(first, fixed)
+
+
+def _loop_of_many(
+    goes_on: Callable[[Any], Bool[Array, " N"]],
+    body: Body,
+    first: Any,
+    fixed: Any,
+    axes: Any,
+    sizes: list[int],
+) -> Any:
+    """Loop with a batch of the first size, then with what is left in batches of the others."""
+    step = jax.vmap(body, in_axes=(0, axes))
+    next_size = sizes[1] if len(sizes) > 1 else 0
+
+    def too_many(now: Any) -> Bool[Array, ""]:
+        return goes_on(now).sum() > next_size
+
+    def masked(now: Any) -> Any:
+        active, new = goes_on(now), step(now, fixed)
+
+        def choose(a: Array, b: Array) -> Array:
+            return jnp.where(active.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
+
+        return jax.tree.map(choose, new, now)
+
+    end = jax.lax.while_loop(too_many, masked, first)
+    if next_size == 0:
+        return end
+    left = jnp.argsort(~goes_on(end))[:next_size]  # those that go on come first
+    own = jax.tree.map(lambda x: x[left], end)
+    own_fixed = jax.tree.map(
+        lambda x, axis: x if axis is None else x[left], fixed, axes, is_leaf=lambda x: x is None
+    )
+    done = _loop_of_many(goes_on, body, own, own_fixed, axes, sizes[1:])
+    return jax.tree.map(lambda x, y: x.at[left].set(y), end, done)
