@@ -53,8 +53,6 @@ class Entry:
         return _KINDS[self.id.partition(":")[0]]
 
 
-NOT_RUN = "the trainer does it; the experiment is still to be run"
-
 ENTRIES: tuple[Entry, ...] = (
     Entry(
         "def:mdp",
@@ -182,20 +180,14 @@ ENTRIES: tuple[Entry, ...] = (
         "How often each ensemble member is selected",
         "Fig. 2, §6.1 L465, L489",
         "deep",
-        code=False,
-        reason=NOT_RUN,
     ),
     Entry("fig:3a", "InvertedPendulum against MBPO", "Fig. 3(a), §6.2 L479", "deep"),
-    Entry(
-        "fig:3b", "Hopper against MBPO", "Fig. 3(b), §6.2 L480", "deep", code=False, reason=NOT_RUN
-    ),
+    Entry("fig:3b", "Hopper against MBPO", "Fig. 3(b), §6.2 L480", "deep"),
     Entry(
         "fig:3c",
         "HalfCheetah against MBPO",
         "Fig. 3(c), §6.2 L481",
         "deep",
-        code=False,
-        reason=NOT_RUN,
     ),
     Entry(
         "sec:6.1",
@@ -264,8 +256,6 @@ ENTRIES: tuple[Entry, ...] = (
         "Delusional world models: return inside the model and in the environment",
         "Fig. 4, App. C L1054–1064",
         "deep",
-        code=False,
-        reason=NOT_RUN,
     ),
     Entry("app:d", "Implementation details: MBPO's settings", "App. D L1066", "deep"),
     Entry(

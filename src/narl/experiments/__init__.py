@@ -8,6 +8,8 @@ from narl.experiments import (
     fig1b,
     fig1c,
     fig3a,
+    fig4,
+    locomotion,
     table1,
     table2,
 )
@@ -22,10 +24,12 @@ from narl.experiments.experiment import (
 from narl.experiments.judgement import Part, judge_lower
 from narl.report.document import Outcome
 
-EXPERIMENTS: dict[str, Experiment] = {
-    module.EXPERIMENT.id: module.EXPERIMENT
-    for module in (fig1a, fig1b, fig1c, table1, ablation, fair, fig3a, table2, exploration)
-}
+_ALL = (
+    *(module.EXPERIMENT for module in (fig1a, fig1b, fig1c, table1, ablation, fair)),
+    *(fig4.FIG2, fig3a.EXPERIMENT, locomotion.FIG3B, locomotion.FIG3C),
+    *(table2.EXPERIMENT, fig4.FIG4, exploration.EXPERIMENT),
+)
+EXPERIMENTS: dict[str, Experiment] = {experiment.id: experiment for experiment in _ALL}
 
 __all__ = [
     "EXPERIMENTS",

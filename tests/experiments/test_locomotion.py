@@ -1,0 +1,80 @@
+"""Fig. 3(b) and 3(c): same settings but for the ensemble, marks and verdicts by hand."""
+
+import numpy as np
+import pytest
+from fake_results import FakeResult, fake_run
+
+from narl.experiments import EXPERIMENTS, SCALES, locomotion
+from narl.experiments.locomotion import HALF_CHEETAH, HOPPER, MBPO, MBPO_SAME, PUBLISHED
+
+STEPS = (25_000, 100_000, 125_000)
+
+
+def log_row(step, returns):
+    num = len(returns)
+    members = [[0.3, 0.3, 0.4]] * num
+    ensemble = dict.fromkeys(("holdout_error", "selected", "distance"), members)
+    flat = dict.fromkeys(("model_return", "mean_model_return", "fallback"), [0.0] * num)
+    return {"step": step, "eval_return": list(returns), "model_epochs": [1] * num} | ensemble | flat
+
+
+def result(config, returns):
+    """Return a training with these returns [seeds, marks]."""
+    returns = np.asarray(returns, float)
+    log = [log_row(step, column) for step, column in zip(STEPS, returns.T, strict=True)]
+    metrics = {"seconds": {"total": 60.4}}
+    return FakeResult(config, fake_run(metrics), {"eval_return": returns.T}, log)
+
+
+def findings(by_label):
+    cells = locomotion.cells(HOPPER, "paper")
+    results = {label: result(cells[label], returns) for label, returns in by_label.items()}
+    return EXPERIMENTS["fig3b"].analyse("paper", results)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("task", [HOPPER, HALF_CHEETAH])
+def test_algorithms_differ_in_the_ensemble_and_the_selection_only(task, scale):
+    cells = EXPERIMENTS[task.id].cells(scale)
+    assert {config.env for config in cells.values()} == {task.env}
+    assert len({(config.steps, config.seeds, config.updates_per_step) for config in cells.values()})
+    assert min(next(iter(cells.values())).seeds) >= 30
+    narl = [config for config in cells.values() if config.algo == "narl"]
+    assert {(config.preset, config.exclude, config.num_members) for config in narl} == {
+        ("paper", "ball", 3)
+    }
+    if scale == "paper":
+        assert [config.radius for config in narl] == [0.1, 0.5]
+        assert (cells[MBPO].num_members, cells[MBPO].num_elites) == (7, 5)
+        assert (cells[MBPO_SAME].num_members, cells[MBPO_SAME].num_elites) == (3, 3)
+
+
+def test_table_and_verdicts_by_hand():
+    spread = np.array([0.0, 10.0, -10.0, 5.0, -5.0])
+
+    def around(*means):
+        return np.stack([mean + spread for mean in means], axis=1)
+
+    found = findings(
+        {
+            "NARL, ε = 0.1": around(1000.0, 3000.0, 3400.0),
+            "NARL, ε = 0.5": around(500.0, 600.0, 700.0),
+            MBPO: around(900.0, 2000.0, 3000.0),
+            MBPO_SAME: around(400.0, 400.0, 400.0),
+        }
+    )
+    verdicts = {claim.id: claim.verdict for claim in found.claims}
+    assert verdicts == {
+        "fig3b-mbpo-01": "holds",
+        "fig3b-mbpo-05": "fails",
+        "fig3b-same-members-01": "holds",
+        "fig3b-same-members-05": "holds",
+        "fig3b-published-01": "holds",
+        "fig3b-published-05": "undecided",
+    }
+    rows = [row for row in found.tables[0].rows if row[:2] == ["NARL, ε = 0.1", 100_000]]
+    assert rows == [["NARL, ε = 0.1", 100_000, 3000.0, pytest.approx(50**0.5), 2990.0, 60]]
+    published = [row for row in found.tables[0].rows if row[0] == PUBLISHED]
+    assert published[-1][1:4] == [125_000, 3280, 455]
+    curve = found.charts[0].series[-1]
+    assert (curve.label, curve.x[0], curve.y[0]) == (PUBLISHED, 15_000.0, 329.0)
