@@ -130,6 +130,35 @@ def test_failing_reset_is_named():
         open_env(OldReset, 0).reset()
 
 
+def test_failing_constructor_and_exit_are_named():
+    class Unmade(Toy):
+        def __init__(self):
+            raise OSError("no display")
+
+    class Leaving(Toy):
+        def step(self, action):
+            raise SystemExit("enough")
+
+    with pytest.raises(EnvironmentFault) as fault:
+        open_env(Unmade, 0)
+    assert str(fault.value) == "env: the environment cannot be made: OSError: no display"
+    host = open_env(Leaving, 0)
+    host.reset()
+    with pytest.raises(EnvironmentFault, match=r"step 1: SystemExit: enough$"):
+        host.step(np.zeros(1, np.float32))
+
+
+def test_failing_close_is_logged_only(caplog):
+    class Stuck(Toy):
+        def close(self):
+            raise OSError("no display")
+
+    open_env(Stuck, 0).close()
+    assert [record.message for record in caplog.records] == [
+        "Stuck (seed 0, training): close: OSError: no display"
+    ]
+
+
 def test_action_that_is_not_finite_is_named():
     host = open_env(Toy, 0)
     host.reset()

@@ -4,6 +4,7 @@ Observations and actions are vectors (see `narl.deep.spaces`), every fault is na
 an episode can be continued in another process (see `narl.deep.env_state`).
 """
 
+import logging
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
@@ -31,6 +32,7 @@ from narl.deep.spaces import unflatten_action as _unflatten_action
 from narl.errors import EnvironmentFault, InputError, first_line
 
 _LARGEST = float(np.finfo(np.float32).max)
+_log = logging.getLogger("narl")
 
 
 class Step(NamedTuple):
@@ -157,9 +159,14 @@ class HostEnv:
         return picture
 
     def close(self) -> None:
-        """Close the environment, unless it belongs to the user."""
-        if self.owned:
-            self.env.close()
+        """Close the environment, unless it belongs to the user; a fault is only logged."""
+        if not self.owned:
+            return
+        try:
+            with self._naming_faults("close"):
+                self.env.close()
+        except EnvironmentFault as fault:  # what was learned is not lost for it
+            _log.warning("%s", fault)
 
     def capture(self) -> EnvState:
         """Return what `restore` needs to continue the episode, in this process or another."""
@@ -281,7 +288,8 @@ class _FaultNaming:
         pass
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, Exception) and not isinstance(error, EnvironmentFault | InputError):
+        is_fault = isinstance(error, Exception | SystemExit)
+        if is_fault and not isinstance(error, EnvironmentFault | InputError):
             text = first_line(str(error))
             raise EnvironmentFault(
                 f"{self.label}: {self.when}: {type(error).__name__}{': ' if text else ''}{text}"

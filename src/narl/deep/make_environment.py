@@ -14,7 +14,7 @@ import narl.gymnasium_registration  # noqa: F401 (registers the environments)
 from narl.deep.presets import find_preset
 from narl.deep.spaces import check_spaces, env_name
 from narl.deep.termination import TerminationFn
-from narl.errors import InputError, first_line, nearest
+from narl.errors import EnvironmentFault, InputError, first_line, nearest
 from narl.validation import signature_error
 
 MakeEnv = Callable[..., gymnasium.Env]
@@ -134,7 +134,7 @@ def _is_removed(spec: Any) -> bool:
 
 
 def _call_user_function(function: MakeEnv, kwargs: Mapping[str, Any]) -> gymnasium.Env:
-    """Return the environment that a user's function makes; errors inside it are left alone."""
+    """Return the environment that a user's function makes."""
     if not callable(function):
         raise InputError(
             f"env: {type(function).__name__} is neither an id nor a function that makes an "
@@ -145,11 +145,14 @@ def _call_user_function(function: MakeEnv, kwargs: Mapping[str, Any]) -> gymnasi
         _refuse_arguments(kwargs, problem)
     try:
         env = function(**kwargs)
-    except TypeError as error:
-        # The function may pass the arguments on to one that does not take them.
-        if any(name in str(error) for name in kwargs):
-            _refuse_arguments(kwargs, error)
+    except InputError:
         raise
+    except (Exception, SystemExit) as error:
+        # The function may pass the arguments on to one that does not take them.
+        if isinstance(error, TypeError) and any(name in str(error) for name in kwargs):
+            _refuse_arguments(kwargs, error)
+        cause = f"{type(error).__name__}: {first_line(str(error))}"
+        raise EnvironmentFault(f"env: the environment cannot be made: {cause}") from error
     if not isinstance(env, gymnasium.Env):
         raise InputError(
             f"env: the function returned a {type(env).__name__}; it must return a gymnasium.Env"
