@@ -20,7 +20,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test check coverage format docs docs-check bench-tabular bench-deep clean distclean
+.PHONY: help demo test check coverage format docs docs-check bench-tabular bench-deep faults clean distclean
 .PHONY: format-check lint types test-fast test-slow
 
 help: ## show this list
@@ -66,15 +66,20 @@ format: $(VENV)/.dev ## rewrite the files as `make check` wants them
 	$(BIN)/python -m ruff format .
 	$(BIN)/python -m ruff check --fix .
 
-docs: $(VENV)/.runtime ## regenerate docs/paper-map.md and docs/options.md
+docs: $(VENV)/.docs ## regenerate the generated pages and build the site into build/site
 	$(BIN)/python -m narl.paper --write docs/paper-map.md
 	$(BIN)/python docs/make_options.py --write
+	$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees -c docs . build/site
+	@echo "The site is $(CURDIR)/build/site/index.html"
 
 bench-tabular: $(VENV)/.runtime $(PEER)/.ready ## speed compared with rlberry, and growth of the time
 	$(BIN)/python benchmarks/bench_tabular.py --peer-python $(PEER)/bin/python $(ARGS)
 
 bench-deep: $(VENV)/.runtime $(SB3)/.ready $(SBX)/.ready ## speed of SAC compared with Stable-Baselines3 and SBX
 	$(BIN)/python benchmarks/bench_deep.py --sb3-python $(SB3)/bin/python --sbx-python $(SBX)/bin/python $(ARGS)
+
+faults: $(VENV)/.dev ## kill, damage and deceive narl in every way; prints what was survived (an hour or two)
+	$(BIN)/python tests/faults/run_faults.py $(ARGS)
 
 clean: ## remove caches and build outputs
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -92,7 +97,7 @@ distclean: clean ## also remove the virtual environments
 unless_sound = $(shell [ ! -e $(1) ] || \
 	{ [ "`cat $(1)`" = "$(CURDIR)" ] && $(dir $(1))bin/python -c '' 2>/dev/null; } || \
 	{ rm -f $(1) && touch $(dir $(1)).unfinished; })
-STAMPS := $(VENV)/.runtime $(VENV)/.dev $(PEER)/.ready $(SB3)/.ready $(SBX)/.ready
+STAMPS := $(VENV)/.runtime $(VENV)/.docs $(VENV)/.dev $(PEER)/.ready $(SB3)/.ready $(SBX)/.ready
 $(foreach stamp,$(STAMPS),$(call unless_sound,$(stamp)))
 
 define make_venv
@@ -105,7 +110,7 @@ define make_venv
 	$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 		fail "$(PYTHON) cannot make virtual environments; install the package python3-venv (Debian, Ubuntu: apt-get install python3-venv)"; \
 	rm -rf $(1) && mkdir $(1) && touch $(1)/.unfinished && $(PYTHON) -m venv $(1); fi
-@touch $(1)/.unfinished && rm -f $(1)/.runtime $(1)/.dev $(1)/.ready
+@touch $(1)/.unfinished && rm -f $(1)/.runtime $(1)/.docs $(1)/.dev $(1)/.ready
 @echo "installing $(2) into $(1) …"
 endef
 
@@ -119,12 +124,17 @@ $(VENV)/.runtime: pyproject.toml constraints.txt
 	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e .
 	$(call finish_venv,$(VENV),.runtime)
 
+$(VENV)/.docs: pyproject.toml constraints.txt
+	$(call make_venv,$(VENV),narl and the tools for its site)
+	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e ".[docs]"
+	$(call finish_venv,$(VENV),.runtime .docs)
+
 $(VENV)/.dev: pyproject.toml constraints.txt
 	$(call make_venv,$(VENV),narl and the tools for its tests)
 	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e ".[dev]"
 # bsuite is needed by one test; its plotting packages are not, so they are not installed.
 	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt --no-deps bsuite
-	$(call finish_venv,$(VENV),.runtime .dev)
+	$(call finish_venv,$(VENV),.runtime .docs .dev)
 
 # rlberry depends on Atari, OpenGL and more; the file lists only the packages that its UCBVI imports.
 $(PEER)/.ready: benchmarks/constraints-rlberry.txt

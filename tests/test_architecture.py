@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "tasks": set(),
     "deep": {"storage"},
     "report": {"storage", "tabular", "deep"},
+    "sweeps": {"storage", "tabular", "deep"},
     "experiments": {"storage", "tabular", "deep", "report"},
     "commands": PACKAGES,
 }
@@ -59,16 +60,17 @@ def test_package_imports_only_packages_below_it(package: str) -> None:
         assert parts_imported_by(path) & PACKAGES <= allowed, path
 
 
-def test_storage_imports_errors_only() -> None:
+def test_storage_imports_errors_and_display_only() -> None:
     for path in (SOURCE / "storage").rglob("*.py"):
-        assert parts_imported_by(path) <= {"storage", "errors", "__version__"}, path
+        assert parts_imported_by(path) <= {"storage", "errors", "display", "__version__"}, path
 
 
 def test_modules_that_serve_all_packages_import_storage_at_most() -> None:
     modules = [path for path in SOURCE.glob("*.py") if path.stem not in ENTRY_POINTS]
     assert len(modules) > 5
     for path in modules:
-        allowed = set() if path.stem == "errors" else {"storage"}  # storage imports errors
+        # storage imports errors and display
+        allowed = set() if path.stem in ("errors", "display") else {"storage"}
         assert parts_imported_by(path) & PACKAGES <= allowed, path
 
 
@@ -81,6 +83,8 @@ WRITING_CALLS = {
 """Calls that write, move or delete files, beside `open` with a mode for writing."""
 WRITERS = {
     "cli.py": {"open"},  # the null device, in place of closed streams
+    "sweeps/local_executor.py": {"open"},  # the log of a process, which writes to it itself
+    "sweeps/task_log.py": {"open"},  # the same
 }
 """Modules outside `storage` that may write, and the calls; the comment says why."""
 
@@ -132,6 +136,91 @@ def test_files_are_written_by_storage_only() -> None:
 )
 def test_writing_calls_are_recognised(code: str, calls: set[str]) -> None:
     assert writing_calls(ast.parse(code)) == calls
+
+
+# --- files are read by storage only, and nothing that is read is executed ---------------------
+
+READING_CALLS = {
+    *("open", "fdopen", "read_text", "read_bytes", "memmap", "fromfile", "loadtxt", "genfromtxt"),
+    *("np.load", "numpy.load", "json.load", "tomllib.load"),
+}
+READERS = {
+    "cli.py": {"open"},  # the null device, in place of closed streams
+    "compilation.py": {"read_text"},  # /proc/cpuinfo
+    "host_memory.py": {"read_text"},  # /proc/meminfo and control groups
+    "paper.py": {"read_text"},  # the page that it has generated
+    "deep/env_code.py": {"read_bytes"},  # the source of a user's environment
+    "deep/env_process.py": {"load"},  # a message of another process, in memory
+    "report/page.py": {"read_text"},  # files of the package
+    "sweeps/grid.py": {"read_text"},  # the file with a grid that the user has typed
+    "sweeps/local_executor.py": {"open"},  # the logs of workers
+    "sweeps/task_log.py": {"open"},
+    "sweeps/worker.py": {"load"},  # stdin
+    "tabular/io.py": {"open_file"},  # the file of an MDP that the user has typed
+}
+"""Modules outside `storage` that may read files, and the calls; the comment says which files."""
+EXECUTING_CALLS = {"eval", "exec", "yaml.load", "os.system", "os.popen"}
+EXECUTING_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
+
+
+def calls_of(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    """Yield every call with its full name, such as "path.open"."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node
+
+
+def reading_calls(tree: ast.AST) -> set[str]:
+    """Return the names of the calls that open or read files, `open_file` of storage included."""
+    # A recipe opens an environment.
+    full_names = {name for name, _ in calls_of(tree) if "recipe" not in name}
+    names = {(name, name.rpartition(".")[2]) for name in full_names}
+    return {last for full, last in names if {full, last} & {*READING_CALLS, "open_file"}}
+
+
+def executing_calls(tree: ast.AST) -> set[str]:
+    """Return what would execute text or data: eval, exec, pickle, a shell."""
+    found = {name.partition(".")[0] for name in imported_names(tree)} & EXECUTING_MODULES
+    for name, node in calls_of(tree):
+        shell = any(k.arg == "shell" and ast.unparse(k.value) != "False" for k in node.keywords)
+        pickles = any(
+            k.arg == "allow_pickle" and ast.unparse(k.value) != "False" for k in node.keywords
+        )
+        if name in EXECUTING_CALLS or shell or pickles:
+            found.add(name)
+    return found
+
+
+def test_files_are_read_by_storage_only() -> None:
+    for path in SOURCE.rglob("*.py"):
+        name = str(path.relative_to(SOURCE))
+        if path.parent.name != "storage":
+            calls = reading_calls(ast.parse(path.read_text(encoding="utf-8")))
+            assert calls <= READERS.get(name, set()), name
+
+
+def test_nothing_is_unpickled_or_executed() -> None:
+    for path in SOURCE.rglob("*.py"):
+        assert executing_calls(ast.parse(path.read_text(encoding="utf-8"))) == set(), path
+
+
+@pytest.mark.parametrize(
+    ("code", "reading", "executing"),
+    [
+        ("open(p); path.open('rb'); os.open(p, 0)", {"open"}, set()),
+        ("p.read_text(); np.load(p)", {"read_text", "load"}, set()),
+        ("storage.open_file(p)", {"open_file"}, set()),
+        ("import pickle\nfrom dill import loads", set(), {"pickle", "dill"}),
+        ("eval(x); exec(y); model.eval()", set(), {"eval", "exec"}),
+        ("yaml.load(x); run(x, shell=True); run(x, shell=False)", set(), {"yaml.load", "run"}),
+        ("read(x, allow_pickle=True); read(x, allow_pickle=False)", set(), {"read"}),
+    ],
+)
+def test_reading_and_executing_calls_are_recognised(
+    code: str, reading: set[str], executing: set[str]
+) -> None:
+    tree = ast.parse(code)
+    assert (reading_calls(tree), executing_calls(tree)) == (reading, executing)
 
 
 # --- every module has tests -------------------------------------------------------------------

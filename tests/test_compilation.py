@@ -1,8 +1,11 @@
-"""The cache of compiled programs on disk."""
+"""The cache of compiled programs on disk, and the time that is spent waiting for programs."""
 
 import os
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import Future
 from pathlib import Path
 
 from narl import compilation
@@ -64,3 +67,19 @@ def test_each_kind_of_processor_has_its_own_cache(monkeypatch):
     monkeypatch.setattr(Path, "read_text", lambda path, **kwargs: "flags : sse2 avx512\n")
     assert compilation.cache_folder() != here
     assert compilation.cache_folder().parent == here.parent
+
+
+def test_time_of_several_waiting_threads_is_counted_once():
+    before = compilation.seconds_waited()
+    program: Future[None] = Future()
+    compiler = compilation.BackgroundCompiler()
+    threads = [threading.Thread(target=compiler.wait_for, args=(program,)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)
+    program.set_result(None)
+    for thread in threads:
+        thread.join()
+    compiler.wait_for(program)  # it is ready: nobody waits
+    assert 0.1 < compilation.seconds_waited() - before < 0.5
+    compiler.close()

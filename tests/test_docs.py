@@ -4,6 +4,7 @@ Every ```python and ```bash block of a page is run, in the order of the page, in
 one empty folder per page; of the README only ```python blocks. The word after the language may be:
 
     no-run      the block is not run (it installs something, or takes long)
+    file=x.py   the block is written to this file and not run by itself
     exit=2      the command must end with this status, and its stderr counts as its output
 
 A block ```text output shows what the block before it printed. Numbers must agree to their last
@@ -30,8 +31,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = (
-    *("architecture.md", "metrics.md", "own-mdp.md", "own-optimism.md", "reproduction.md"),
-    *("rivals.md", "training.md", "tutorial.md", "../README.md"),
+    *("architecture.md", "decomposition.md", "diagnostics.md", "metrics.md", "own-environment.md"),
+    *("own-mdp.md", "own-optimism.md", "reproduction.md", "resume.md", "rivals.md", "start.md"),
+    *("sweeps.md", "training.md", "tutorial.md", "tutorial-deep.md", "../README.md"),
 )
 FENCE = re.compile(r"^```(\S+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = r"(?<![\w.])[-−]?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)"
@@ -122,7 +124,10 @@ def run_page(path: Path, folder: Path, environment: dict[str, str]) -> int:
     languages = {"python"} if path.name == "README.md" else {"python", "bash"}
     printed, count = None, 0
     for block in blocks(path.read_text(encoding="utf-8")):
-        if block.language in languages and "no-run" not in block.words:
+        target = next((word[5:] for word in block.words if word.startswith("file=")), None)
+        if target is not None:
+            (folder / target).write_text(block.text, encoding="utf-8")
+        elif block.language in languages and "no-run" not in block.words:
             count += 1
             if block.language == "bash":
                 printed = run_bash(block, folder, environment)
@@ -161,8 +166,18 @@ def test_page_runs_and_prints_the_outputs_shown(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     assert run_page(DOCS / name, tmp_path, environment) > 0
+
+
+def test_every_page_with_code_that_runs_is_run() -> None:
+    def has_code(page: Path) -> bool:
+        found = blocks(page.read_text(encoding="utf-8"))
+        return any(b.language in ("python", "bash") and "no-run" not in b.words for b in found)
+
+    pages = [page for page in DOCS.glob("*.md") if has_code(page)]
+    assert {page.name for page in pages} == {name for name in PAGES if "/" not in name}
 
 
 # --- links ----------------------------------------------------------------------------------
@@ -174,9 +189,10 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize(
-    "path", sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")]), ids=lambda path: path.name
-)
+WRITTEN = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.name)
 def test_links_have_targets(path: Path) -> None:
     prose = re.sub(r"`[^`\n]+`", "", FENCE.sub("", path.read_text(encoding="utf-8")))
     for link in re.findall(r"\]\(([^)\s]+)\)", prose):
@@ -190,9 +206,45 @@ def test_links_have_targets(path: Path) -> None:
             assert anchor in anchors(target), f"{path.name}: {link}: no such heading"
 
 
-def test_index_names_every_page() -> None:
-    named = set(re.findall(r"\]\(([\w-]+\.md)\)", read("index.md")))
-    assert named == {path.name for path in DOCS.glob("*.md")} - {"index.md"}
+def test_index_names_every_page_once_in_its_tables() -> None:
+    rows = re.findall(r"^\| \[.+?\]\((\S+)\)", read("index.md"), re.MULTILINE)
+    named = [(DOCS / row).resolve() for row in rows]
+    pages = {*WRITTEN, *ROOT.glob("notebooks/*.ipynb")} - {DOCS / "index.md"}
+    assert sorted(named) == sorted(pages)
+
+
+def test_pictures_have_a_text_and_a_script_and_are_small() -> None:
+    shown = set()
+    for path in WRITTEN:
+        for text, file in re.findall(r"!\[([^\]]*)\]\((\S+)\)", path.read_text(encoding="utf-8")):
+            assert len(text) > 20, f"{path.name}: {file} needs a text for those who cannot see it"
+            shown.add((path.parent / file).resolve())
+    scripts = "".join(path.read_text(encoding="utf-8") for path in DOCS.glob("make_*.py"))
+    for picture in (DOCS / "pictures").iterdir():
+        assert picture in shown, f"{picture.name} is on no page"
+        assert f'"{picture.name}"' in scripts or f'"{picture.stem}"' in scripts, picture.name
+        assert picture.stat().st_size < 2e6
+
+
+@pytest.mark.slow
+def test_site_builds_without_warnings_and_loads_nothing_from_the_network(tmp_path: Path) -> None:
+    pytest.importorskip("sphinx_book_theme")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
+    done = subprocess.run(
+        [*command, "-d", tmp_path / "doctrees", "-c", DOCS, ROOT, tmp_path / "site"],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    pages = list((tmp_path / "site").rglob("*.html"))
+    assert len(pages) > len(WRITTEN)
+    loaded = re.compile(r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=\"(https?:[^\"]+)")
+    for page in pages:
+        assert loaded.findall(page.read_text(encoding="utf-8")) == [], page.name
+    assert (tmp_path / "site" / "_static" / "mathjax" / "tex-chtml.js").exists()
+    index = (tmp_path / "site" / "searchindex.js").read_text(encoding="utf-8")
+    assert "riverswim" in index
 
 
 # --- tables that are made from the code -----------------------------------------------------
@@ -322,13 +374,22 @@ def test_reproduced_numbers_are_those_of_the_committed_outcomes() -> None:
     assert verdicts == {id_: claim["verdict"] for id_, (claim, _) in claims.items()}
 
 
+def test_pages_name_the_version_of_the_package() -> None:
+    import narl
+
+    citation = re.search(r"version = \{([\d.]+)\}", read("../README.md"))
+    assert citation is not None
+    assert citation[1] == narl.__version__
+
+
 def test_every_metric_is_explained() -> None:
     from narl.tabular import AGENTS, Trace
 
     page = read("metrics.md")
     derived = {name for name, value in vars(Trace).items() if isinstance(value, property)}
     known = {field.name for field in dataclasses.fields(Trace)} | derived | set(AGENTS)
-    assert {name for name in known - {"seeds"} if f"`{name}`" not in page} == set()
+    described = {"seeds", "agent", "options"}  # what was run, not what came out
+    assert {name for name in known - described if f"`{name}`" not in page} == set()
 
 
 def test_every_metric_of_a_training_is_explained() -> None:

@@ -1,6 +1,7 @@
-"""The notebook: committed without outputs, it runs and reaches the paper's findings."""
+"""The notebooks: committed with outputs; they run, and the tabular one reaches its findings."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-NOTEBOOK = ROOT / "notebooks" / "tabular.ipynb"
+NOTEBOOKS = {name: ROOT / "notebooks" / f"{name}.ipynb" for name in ("tabular", "deep")}
 
 PROBE = """
 import json
@@ -27,22 +28,54 @@ print(json.dumps({
 """
 """A cell that prints the notebook's results, run after the last one."""
 
+DEEP_PROBE = """
+import json
 
-def test_notebook_is_committed_without_outputs() -> None:
-    cells = nbformat.read(NOTEBOOK, as_version=4).cells
-    code = [cell for cell in cells if cell.cell_type == "code"]
-    assert len(code) >= 5
-    for cell in code:
-        assert not cell.outputs
-        assert cell.execution_count is None
+print(json.dumps({
+    "steps": {label: [row["step"] for row in agent.history] for label, agent in agents.items()},
+    "bonus": {label: agent.history[-1]["bonus"] for label, agent in agents.items()},
+    "lengths": lengths,
+    "same": bool(same),
+}))
+"""
+TINY = {
+    "STEPS = 4000": "STEPS = 60",
+    "OPTIONS = {}": """OPTIONS = {
+        "initial_steps": 20, "epoch_length": 20, "model_every": 20, "updates_per_step": 1,
+        "batch": 16, "hidden": (8,), "model_width": 8, "model_depth": 1, "most_model_epochs": 2,
+        "rollout_batch": 20, "eval_episodes": 1,
+    }""",
+}
+"""Replacements that make the training of the deep notebook take moments."""
 
 
-def execute(folder: Path) -> nbformat.NotebookNode:
-    """Run the notebook and return it with its outputs and one more cell with its results."""
+def code_cells(name: str) -> list[Any]:
+    cells = nbformat.read(NOTEBOOKS[name], as_version=4).cells
+    return [cell for cell in cells if cell.cell_type == "code"]
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_notebook_is_committed_with_the_outputs_of_one_run(name: str) -> None:
+    cells = code_cells(name)
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell.outputs]
+    assert {output.output_type for output in outputs} <= {"stream", "display_data"}
+    assert sum("image/png" in output.get("data", {}) for output in outputs) >= 2
+    assert [output.name for output in outputs if output.get("name") == "stderr"] == []
+    assert NOTEBOOKS[name].stat().st_size < 1e6
+    text = NOTEBOOKS[name].read_text(encoding="utf-8")
+    assert re.search(r"/(?:home|root|tmp|work)/", text) is None, "it shows a folder of one machine"
+
+
+def execute(name: str, folder: Path, probe: str, changes: dict[str, str]) -> nbformat.NotebookNode:
+    """Run a notebook and return it with its outputs and one more cell with its results."""
     from nbclient import NotebookClient
 
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    notebook.cells.append(nbformat.v4.new_code_cell(PROBE))
+    notebook = nbformat.read(NOTEBOOKS[name], as_version=4)
+    for old, new in changes.items():
+        (cell,) = (cell for cell in notebook.cells if old in cell.source)
+        cell.source = cell.source.replace(old, new)
+    notebook.cells.append(nbformat.v4.new_code_cell(probe))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT / "src"))
         # The user's own settings must not change the outputs, and nothing is left behind.
@@ -56,11 +89,11 @@ def execute(folder: Path) -> nbformat.NotebookNode:
 
 
 @pytest.mark.slow
-def test_notebook_runs_and_reaches_its_findings(tmp_path: Path) -> None:
+def test_tabular_notebook_runs_and_reaches_its_findings(tmp_path: Path) -> None:
     # A single test: parallel tests would run the notebook once each.
-    executed = execute(tmp_path)
+    executed = execute("tabular", tmp_path, PROBE, {})
     check_stderr_is_empty(executed)
-    check_pictures(executed)
+    check_pictures(executed, 3)
     (output,) = executed.cells[-1].outputs
     results = json.loads(output["text"])
     check_regret(results)
@@ -69,14 +102,41 @@ def test_notebook_runs_and_reaches_its_findings(tmp_path: Path) -> None:
     check_deep_sea(results)
 
 
-def check_pictures(executed: nbformat.NotebookNode) -> None:
+@pytest.mark.slow
+def test_deep_notebook_runs_with_small_sizes(tmp_path: Path) -> None:
+    executed = execute("deep", tmp_path, DEEP_PROBE, TINY)
+    check_stderr_is_empty(executed)
+    check_pictures(executed, 2)
+    (output,) = executed.cells[-1].outputs
+    results = json.loads(output["text"])
+    assert results["steps"] == {"NARL": [20, 40, 60], "MBPO": [20, 40, 60]}
+    assert all(bonus > 0 for bonus in results["bonus"]["NARL"])
+    assert results["bonus"]["MBPO"] == [0.0, 0.0]
+    assert results["same"]
+
+
+def test_stored_outputs_of_the_deep_notebook_show_what_its_text_says() -> None:
+    """NARL reaches the goal with both seeds, MBPO stays at 0: the text between the cells."""
+    (printed,) = (
+        output.text
+        for cell in code_cells("deep")
+        for output in cell.outputs
+        if "mean returns" in output.get("text", "")
+    )
+    narl_lines, mbpo_lines = printed.partition("MBPO")[::2]
+    last = [re.findall(r"-?\d+\.\d+", lines.splitlines()[-1]) for lines in (narl_lines, mbpo_lines)]
+    assert [float(value) > 90 for value in last[0]] == [True, True]
+    assert [abs(float(value)) < 1 for value in last[1]] == [True, True]
+
+
+def check_pictures(executed: nbformat.NotebookNode, count: int) -> None:
     pictures = [
         output
         for cell in executed.cells
         for output in cell.get("outputs", [])
         if "image/png" in output.get("data", {})
     ]
-    assert len(pictures) == 3
+    assert len(pictures) == count
 
 
 def check_stderr_is_empty(executed: nbformat.NotebookNode) -> None:

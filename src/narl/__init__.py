@@ -28,16 +28,22 @@ if TYPE_CHECKING:
         SAC,
         SOMBRL,
         Agent,
+        KeepBest,
         MaxInfo,
         NonFiniteError,
+        SaveEvery,
+        StopAtReturn,
+        StopWhenNoBetter,
         Thompson,
         load,
         tensorboard_logger,
         wandb_logger,
     )
     from narl.errors import EnvironmentFault, InputError
+    from narl.plotting import plot
+    from narl.tabular import run
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "HUCRL",
@@ -48,8 +54,12 @@ __all__ = [
     "Agent",
     "EnvironmentFault",
     "InputError",
+    "KeepBest",
     "MaxInfo",
     "NonFiniteError",
+    "SaveEvery",
+    "StopAtReturn",
+    "StopWhenNoBetter",
     "Thompson",
     "__version__",
     "decomposition",
@@ -58,7 +68,9 @@ __all__ = [
     "load",
     "optimism",
     "paper",
+    "plot",
     "report",
+    "run",
     "stats",
     "storage",
     "tabular",
@@ -75,6 +87,8 @@ _MODULES = {
     **dict.fromkeys(__all__, "narl.deep"),
     **{name: f"narl.{name}" for name in _SUBMODULES},
     **dict.fromkeys(("EnvironmentFault", "InputError"), "narl.errors"),
+    "plot": "narl.plotting",
+    "run": "narl.tabular",
 }
 
 __getattr__ = lazy_getattr(__name__, _MODULES)

@@ -19,12 +19,13 @@ from types import FrameType
 from typing import IO
 
 from narl import __version__
-from narl.errors import Failure, InputError, nearest
+from narl.errors import Failure, InputError, did_you_mean, nearest
 
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 3
 
 COMMANDS = (
-    *("tabular", "train", "eval", "resume", "reproduce", "report", "runs", "paper", "doctor"),
+    *("tabular", "train", "sweep", "tune", "eval", "play", "resume"),
+    *("reproduce", "report", "runs", "paper", "doctor", "completion"),
 )
 """Names of commands; the module of this name in `narl.commands` has a function `main`."""
 
@@ -36,16 +37,20 @@ baselines, exact regret and its decomposition.
 
   narl tabular AGENT ENV   run an agent with many seeds and its exact regret
   narl train ENV           train NARL or a rival with many seeds at once
+  narl sweep ENV,...       run a grid of options, on one machine or many
+  narl tune ENV            search for good values of options
   narl eval RUN            play episodes of a trained policy, record a video
+  narl play RUN            watch a trained policy in a window
   narl resume RUN          continue a training that was stopped
   narl reproduce ID...     run experiments of the paper and check its claims:
-                           fig1a fig1b fig1c table1 ablation fair fig3a table2
-                           exploration, or all
+                           fig1a fig1b fig1c table1 ablation fair fig2 fig3a
+                           fig3b fig3c table2 fig4 exploration, or all
   narl report [RUN...]     write charts, tables and claims as one offline HTML
                            file; with RUN, a report on these trainings
-  narl runs                list, show or remove stored runs
+  narl runs                list, show, compare or remove stored runs
   narl paper               list which code implements which equation
   narl doctor              check versions, device, MuJoCo, rendering, disk
+  narl completion SHELL    print a script for bash, zsh or fish
 
   narl COMMAND --help      arguments and options of a command
   narl --version           the version
@@ -103,14 +108,15 @@ def _run_command(words: list[str]) -> int:
         command, rest = rest[0], ["--help"]
     if command.startswith("-"):
         close = nearest(command, ("--help", "--version", "--debug"))
+        hint = "" if close is None else f"; did you mean {close}?"
         raise InputError(
-            f"{command}: unknown option; did you mean {close}? "
-            "Options of a command come after it (see narl --help)"
+            f"{command}: unknown option{hint or ';'} options of a command come after it (see narl "
+            "--help)"
         )
     if command not in COMMANDS:
         raise InputError(
-            f"{command}: unknown command; did you mean {nearest(command, COMMANDS)!r}? "
-            f"(one of {', '.join(COMMANDS)})"
+            f"{command}: unknown command{did_you_mean(command, COMMANDS) or ';'} it must be one of "
+            f"{', '.join(COMMANDS)}"
         )
     module = importlib.import_module(f"narl.commands.{command}")
     return int(module.main(rest))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
 import threading
 import time
 import warnings
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -73,6 +75,40 @@ def is_compiling() -> bool:
     return _compiling > 0
 
 
+class _WaitClock:
+    """Seconds during which at least one thread has waited for a program."""
+
+    def __init__(self) -> None:
+        self._lock, self._num_waiting = threading.Lock(), 0
+        self._begin = self._total = 0.0
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        with self._lock:
+            if self._num_waiting == 0:
+                self._begin = time.perf_counter()
+            self._num_waiting += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._num_waiting -= 1
+                if self._num_waiting == 0:
+                    self._total += time.perf_counter() - self._begin
+
+    @property
+    def seconds(self) -> float:
+        return self._total
+
+
+_waits = _WaitClock()
+
+
+def seconds_waited() -> float:
+    """Return the seconds that this process has waited for programs that were being compiled."""
+    return _waits.seconds
+
+
 class BackgroundCompiler:
     """Threads that compile programs while other work goes on."""
 
@@ -89,7 +125,8 @@ class BackgroundCompiler:
         """Return the compiled program; the seconds of waiting are added to `seconds`."""
         if not program.done():
             begin = time.perf_counter()
-            program.result()
+            with _waits.waiting():
+                program.result()
             self.seconds += time.perf_counter() - begin
         return program.result()
 

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import logging
 import sys
 import time
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, NamedTuple
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
+    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
 )
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
+
+from narl.compilation import is_compiling, seconds_waited
+from narl.display import mean_figure
+from narl.progress import EVALUATION, MODELS, StepSchedule, StepTimes
 
 UPDATE_SECONDS = 0.1
 """Seconds between two updates of a bar."""
 SPEED_WINDOW = 300
 """Updates over which the speed is averaged."""
+STALL_SECONDS = 0.7
+"""Seconds without a step after which the bar says what is being done."""
+MIN_BAR = 10
+"""Columns of a bar at least, where there are figures that can be left out."""
+NOTEBOOK_WIDTH, NOTEBOOK_SECONDS = 90, 0.5
+"""Columns of the line in a notebook, and seconds between two updates of it."""
 PIPE_WIDTH = 500
 """Columns without a terminal: a row of a table stays one line, for grep."""
 
@@ -86,15 +99,12 @@ def make_fact_table(indent: int = 0) -> Table:
     return table
 
 
-def _start_progress(last_column: ProgressColumn) -> Progress | None:
+def _start_progress(*columns: ProgressColumn) -> Progress | None:
     """Start progress bars on stderr and return them; None without a terminal."""
     if not sys.stderr.isatty():
         return None
     progress = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=None),
-        MofNCompleteColumn(),
-        last_column,
+        *columns,
         console=console_of(sys.stderr),
         transient=True,
         expand=True,
@@ -114,7 +124,12 @@ class Bars:
         self._num_done, self._begin, self._episodes = 0, 0.0, 0
 
     def __enter__(self) -> Bars:
-        self._progress = _start_progress(TimeElapsedColumn())
+        self._progress = _start_progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
         if self._progress is not None and self._num_cells > 1:
             self._all_cells = self._progress.add_task(self._title, total=self._num_cells)
         return self
@@ -156,77 +171,191 @@ class Bars:
 
 
 class TrainingBar:
-    """Progress of a training: step, mean return over the seeds, steps per second, time left."""
+    """Progress of a training: step, mean return over the seeds, what is being done, time left."""
 
     def __init__(
-        self, label: str, num_steps: int, first_step: int = 0, *, shown: bool = True
+        self,
+        label: str,
+        num_steps: int,
+        first_step: int = 0,
+        *,
+        shown: bool = True,
+        schedule: StepSchedule | None = None,
     ) -> None:
         self._label, self._num_steps, self._shown = label, num_steps, shown
+        self._schedule = StepSchedule() if schedule is None else schedule
+        self._times = StepTimes(self._schedule, num_steps)
         self._progress: Progress | None = None
-        self._task: TaskID | None = None
+        self._notebook: NotebookLine | None = None
         self._updates: deque[tuple[float, int]] = deque(maxlen=SPEED_WINDOW)
         """Times at which the bar was updated, with the number of steps."""
         self._return = ""
         self.begin(first_step)
 
     def __enter__(self) -> TrainingBar:
-        self._progress = (
-            _start_progress(TextColumn("{task.fields[figures]}")) if self._shown else None
-        )
+        if self._shown and in_notebook():
+            self._notebook = NotebookLine()
+        elif self._shown:
+            self._progress = _start_progress(_FittedLine(self._line))
         if self._progress is not None:
-            self._task = self._progress.add_task(
-                f"{self._label} (compiling)", total=None, figures=""
-            )
+            self._progress.add_task("", total=None)
         return self
 
     def __exit__(self, *error: object) -> None:
         if self._progress is not None:
             self._progress.stop()
+        if self._notebook is not None:
+            self._notebook.show(self._line(NOTEBOOK_WIDTH))
 
     def begin(self, step: int) -> None:
         """Begin at this step, from which the speed is measured."""
+        self._times.clear()
         self._updates.clear()
-        self._updates.append((time.monotonic(), step))
+        self._step, self._has_stepped = step, False
+        self._last_advance, self._waited = time.monotonic(), seconds_waited()
+        self._updates.append((self._last_advance, step))
 
     def advance(self, step: int) -> None:
-        """Show the number of steps that are done."""
-        now = time.monotonic()
-        if now - self._updates[-1][0] < UPDATE_SECONDS and step < self._num_steps:
-            return
-        self._updates.append((now, step))
-        if self._progress is not None and self._task is not None:
-            self._progress.update(
-                self._task,
-                completed=step,
-                total=self._num_steps,
-                description=self._label,
-                figures=self._figures(),
-            )
+        """Count a step that is done."""
+        now, waited = time.monotonic(), seconds_waited()
+        num_steps = max(step - self._step, 1)
+        # The other steps of this kind will not wait for the compiler.
+        seconds = max(now - self._last_advance - (waited - self._waited), 0.0)
+        self._times.add(step, seconds / num_steps)
+        self._waited = waited
+        self._step, self._last_advance, self._has_stepped = step, now, True
+        if now - self._updates[-1][0] >= UPDATE_SECONDS or step >= self._num_steps:
+            self._updates.append((now, step))
+        if self._notebook is not None:
+            busy = self._schedule.kind(step + 1) in (EVALUATION, MODELS)
+            self._notebook.show(self._line(NOTEBOOK_WIDTH), at_once=busy)
 
     def end_epoch(self, row: dict[str, Any]) -> None:
         """Show the metrics of an epoch that has ended."""
         step = int(row["step"])
-        self._return = f"return {mean_return(row['eval_return'])}"
-        if self._shown and self._progress is None:
+        self._return = f"return {mean_figure(row['eval_return'])}"
+        if self._shown and self._progress is None and self._notebook is None:
+            self._step = step
             self._updates.append((time.monotonic(), step))
-            note(f"{self._label}: step {step}/{self._num_steps}, {self._figures()}")
+            figures = ", ".join(filter(None, (self._return, self._speed(), self._time_left())))
+            note(f"{self._label}: step {step}/{self._num_steps}, {figures}")
 
-    def _figures(self) -> str:
-        """Return the mean return and the speed, as far as they are known."""
-        return ", ".join(filter(None, (self._return, self._speed())))
+    def _line(self, width: int) -> str:
+        """Return the whole line of the bar, with as many figures as fit into the width."""
+        counter = f"{self._step}/{self._num_steps}"
+        work, left = self._work(), self._time_left()
+        short, speed = self._label.partition(" ")[0], "" if work else self._speed()
+        for label, *figures in (
+            (self._label, counter, self._return, speed, work, left),
+            (self._label, counter, self._return, work, left),
+            (short, counter, self._return, work, left),
+            (short, counter, work or left),
+        ):
+            text = "  ".join(filter(None, figures))
+            room = width - len(label) - len(text) - 2
+            if room >= MIN_BAR:
+                break
+        done = round(max(room, 0) * min(self._step / max(self._num_steps, 1), 1.0))
+        bar = "━" * done + "─" * (max(room, 0) - done)
+        return f"{label} {bar} {text}"[:width]
+
+    def _work(self) -> str:
+        """Return what takes so long at this moment; "" while steps go on."""
+        busy = self._schedule.kind(self._step + 1)
+        known = busy if busy in (EVALUATION, MODELS) else ""
+        if self._notebook is not None:  # nothing is shown while a step goes on
+            return known
+        if time.monotonic() - self._last_advance < STALL_SECONDS:
+            return ""
+        if is_compiling():
+            return "compiling"
+        return known if self._has_stepped else "starting"
 
     def _speed(self) -> str:
         (then, first), (now, last) = self._updates[0], self._updates[-1]
         if last == first or now == then:
             return ""
         rate = (last - first) / (now - then)
-        shown = f"{rate:.0f}" if rate >= 10 else f"{rate:.2g}"
-        return f"{shown} steps/s, {duration((self._num_steps - last) / rate)} left"
+        return f"{rate:.0f} steps/s" if rate >= 10 else f"{rate:.2g} steps/s"
+
+    def _time_left(self) -> str:
+        seconds = self._times.seconds_left(self._step)
+        if seconds is None or not self._has_stepped:
+            return ""
+        spent = time.monotonic() - self._last_advance
+        return f"{duration(max(seconds - spent, 0.0))} left"
 
 
-def mean_return(returns: Sequence[float]) -> str:
-    """Return the mean over the seeds as text."""
-    return f"{sum(returns) / len(returns):.1f}"
+class _FittedLine(ProgressColumn):
+    """A column of a progress bar whose text is made for the width of the terminal."""
+
+    def __init__(self, line: Callable[[int], str]) -> None:
+        self._line = line
+        super().__init__(table_column=Column(ratio=1, no_wrap=True))
+
+    def render(self, task: Task) -> RenderableType:
+        return _Fitted(self._line)
+
+
+class _Fitted(NamedTuple):
+    line: Callable[[int], str]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(self.line(options.max_width), no_wrap=True)
+
+
+class NotebookLine:
+    """A line of text below a notebook's cell that is replaced by the next one."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+        self._shown_at = 0.0
+
+    def show(self, text: str, *, at_once: bool = True) -> None:
+        """Show a text; unless ``at_once``, at most every `NOTEBOOK_SECONDS`."""
+        now = time.monotonic()
+        if not at_once and now - self._shown_at < NOTEBOOK_SECONDS:
+            return
+        self._shown_at = now
+        bundle = {"text/plain": text}
+        if self._handle is None:
+            display = importlib.import_module("IPython.display").display
+            self._handle = display(bundle, raw=True, display_id=True)
+        else:
+            self._handle.update(bundle, raw=True)
+
+
+def in_notebook() -> bool:
+    """Return whether the code runs in a notebook, where output is no terminal but is seen."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def shows_progress(progress: bool | None) -> bool:
+    """Return whether progress is shown: as asked, or by default in a terminal and a notebook."""
+    return progress if progress is not None else sys.stderr.isatty() or in_notebook()
+
+
+@contextlib.contextmanager
+def episode_progress(
+    label: str, num_episodes: int, progress: Callable[[int], None] | bool | None
+) -> Iterator[Callable[[int], None] | None]:
+    """Yield the function that is told how many episodes are done; None if there is none.
+
+    ``progress`` is a function, or whether a bar is shown (see `shows_progress`).
+    """
+    if callable(progress):
+        yield progress
+    elif not shows_progress(progress):
+        yield None
+    elif sys.stderr.isatty():
+        with Bars() as bars:
+            bars.begin(label, num_episodes)
+            yield lambda done: bars.advance(label, done)
+    else:
+        show = NotebookLine().show if in_notebook() else note
+        yield lambda done: show(f"{label}: {done}/{num_episodes} episodes")
 
 
 def duration(seconds: float) -> str:

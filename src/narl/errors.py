@@ -5,7 +5,23 @@ from collections.abc import Iterable
 
 
 class InputError(ValueError):
-    """Wrong input of the user; the message is one line and names the field."""
+    """Wrong input of the user; the message is one line and names the field.
+
+    Example:
+        >>> try:
+        ...     narl.tabular.riverswim(num_states=1)
+        ... except narl.InputError as error:
+        ...     print(error)
+        num_states: 1 is too small; the nearest valid value is 2
+    """
+
+
+class NoEffect(InputError):
+    """An option that has no effect beside the others; ``name`` is the option."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(f"{name}: {message}")
+        self.name = name
 
 
 class Failure(RuntimeError):
@@ -13,7 +29,15 @@ class Failure(RuntimeError):
 
 
 class EnvironmentFault(RuntimeError):
-    """An environment raised an error or returned an unusable value; one line names the cause."""
+    """An environment raised an error or returned an unusable value; one line names the cause.
+
+    Example:
+        >>> try:
+        ...     raise narl.EnvironmentFault("step 7: the reward is nan; it must be finite")
+        ... except narl.EnvironmentFault as error:
+        ...     print(error)
+        step 7: the reward is nan; it must be finite
+    """
 
 
 def first_line(text: str) -> str:
@@ -22,19 +46,29 @@ def first_line(text: str) -> str:
     return line if len(line) <= 200 else f"{line[:200]}…"
 
 
-def nearest(name: str, valid_names: Iterable[str]) -> str:
-    """Return the valid name that is most similar to a name (for "did you mean")."""
+ALIKE = 0.6
+"""Similarity (difflib's ratio) from which on a name can be a misspelling of another one."""
+
+
+def nearest(name: str, valid_names: Iterable[str]) -> str | None:
+    """Return the valid name that is most similar to a name; None if none of them is alike."""
 
     def similarity(valid: str) -> float:
         return difflib.SequenceMatcher(None, name.lower(), valid.lower()).ratio()
 
-    return max(valid_names, key=similarity)
+    best = max(valid_names, key=similarity, default=None)
+    return best if best is not None and similarity(best) >= ALIKE else None
+
+
+def did_you_mean(name: str, valid_names: Iterable[str]) -> str:
+    """Return "; did you mean 'x'?" for the valid name that is alike; "" if none of them is."""
+    close = nearest(name, valid_names)
+    return "" if close is None else f"; did you mean {close!r}?"
 
 
 def unknown(field: str, value: str, valid_values: Iterable[str]) -> InputError:
-    """Return the error for an unknown value of a field, with the nearest valid value."""
+    """Return the error for an unknown value of a field, with the valid value that is alike."""
     names = list(valid_values)
-    return InputError(
-        f"{field}: unknown value {value!r}; did you mean {nearest(value, names)!r}? "
-        f"(one of {', '.join(names)})"
-    )
+    hint = did_you_mean(value, names)
+    choices = f" (one of {', '.join(names)})" if hint else f"; it must be one of {', '.join(names)}"
+    return InputError(f"{field}: unknown value {value!r}{hint}{choices}")

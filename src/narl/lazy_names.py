@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
+from narl.errors import InputError
+
 
 def lazy_getattr(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     """Return the function `__getattr__` of a package that imports a public name on first use.
@@ -27,6 +29,16 @@ def lazy_getattr(package: str, modules: Mapping[str, str]) -> Callable[[str], An
         return value
 
     return import_name
+
+
+def import_extra(module: str, extra: str) -> ModuleType:
+    """Return an optional module; one line says which extra of narl installs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise InputError(
+            f"{extra}: {module} is not installed; pip install 'narl[{extra}]'"
+        ) from None
 
 
 def import_after(name: str, follower: str) -> None:

@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from narl.errors import InputError, unknown
+from narl.errors import InputError, NoEffect, unknown
 from narl.validation import as_plain, check_number, parse_seeds
 
 _KEY = "narl.option"
@@ -158,9 +158,10 @@ def check_used_by(
     for name in given:
         users = used_by(name)
         if users and user not in users:
-            raise InputError(
-                f"{name}: it has no effect with {kind} {user}, only with {' and '.join(users)}; "
-                "leave it out"
+            raise NoEffect(
+                name,
+                f"it has no effect with {kind} {user}, only with {' and '.join(users)}; "
+                "leave it out",
             )
 
 
@@ -173,9 +174,7 @@ def check_effect(
         if unmet:
             now = " and ".join(_with_value(other, [values[other]]) for other in unmet)
             needed = " and ".join(_with_value(*condition) for condition in unmet.items())
-            raise InputError(
-                f"{name}: it has no effect with {now}, only with {needed}; leave it out"
-            )
+            raise NoEffect(name, f"it has no effect with {now}, only with {needed}; leave it out")
 
 
 def has_effect(description: Option, values: Mapping[str, Any]) -> bool:
@@ -227,7 +226,7 @@ def check_value(name: str, value: Any, annotation: Any, description: Option) -> 
     if value is None and optional:
         return None
     if choices := choices_of(annotation, description):
-        if value not in choices:
+        if not isinstance(value, str) or value not in choices:
             raise unknown(name, str(value), choices)
         return value
     if kind is bool:

@@ -15,12 +15,14 @@ MAX_SEEDS = 10_000
 
 
 def as_plain(value: Any) -> Any:
-    """Return NumPy's numbers as Python's, and lists as tuples."""
+    """Return NumPy's numbers as Python's, and arrays and lists as tuples."""
     if isinstance(value, tuple | list):
         return tuple(map(as_plain, value))
     # Importing NumPy takes longer than printing a help text; its numbers exist once it is loaded.
     numpy = sys.modules.get("numpy")
-    return value.item() if numpy is not None and isinstance(value, numpy.generic) else value
+    if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
+        return as_plain(value.tolist())
+    return value
 
 
 def check_number(

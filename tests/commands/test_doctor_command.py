@@ -23,7 +23,7 @@ def test_doctor_finds_no_problems_here(call, tmp_path):
     assert result["versions"]["narl"] == narl.__version__
     for package in ("jax", "optax", "mujoco", "imageio"):
         assert result["versions"][package]
-    assert set(result["extras"]) == {"imageio-ffmpeg", "tensorboardX", "wandb"}
+    assert set(result["extras"]) == {"imageio-ffmpeg", "pandas", "tensorboardX", "wandb"}
     assert result["device"]["count"] >= 1
     assert 1 <= result["usable_cores"] <= result["cores"]
     assert (result["mujoco"], result["rendering"]) == (True, "egl")

@@ -2,6 +2,7 @@
 
 import json
 import statistics
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ def test_json_has_the_returns_of_every_seed(evaluate, shared_trainings):
         "env": ENV,
         "step": 300,
         "finished": True,
+        "best": False,
         "episodes": 3,
         "best_seed": best["seed"],
         "video": None,
@@ -69,6 +71,29 @@ def test_text_has_a_row_per_seed(evaluate):
         assert line.split()[5] == f"{one['length']:.1f}"
     one_seed = json.loads(evaluate("--seed", "6", "--json").out)["seeds"]
     assert one_seed == [per_seed[1]]
+
+
+def test_best_policies_are_those_of_the_best_evaluations(call, trainings):
+    run = storage.load_run(trainings.root, trainings.finished)
+    arrays = run.arrays()
+    last, best = arrays["sac.actor.0.w"], arrays["best.sac.actor.0.w"]
+    rows = [json.loads(line) for line in run.extra(storage.PROGRESS).splitlines()]
+    for place in range(2):
+        returns = [row["eval_return"][place] for row in rows]
+        assert arrays["best.return"][place] == max(returns)
+        assert arrays["best.step"][place] == rows[returns.index(max(returns))]["step"]
+        is_last = arrays["best.step"][place] == 300
+        assert (last[place] == best[place]).all() == is_last
+    arguments = ("eval", trainings.finished, "--episodes", "1")
+    result = json.loads(call(*arguments, "--best", "--json").out)
+    assert result["best"] is True
+    assert "best policies: returns" in call(*arguments, "--best").out
+    unfinished = ("eval", trainings.unfinished, "--episodes", "1", "--best", "--json")
+    assert json.loads(call(*unfinished).out)["step"] == 200
+    folder = narl.SAC(ENV, hidden=(8,)).save(trainings.root / "agent")
+    answer = call("eval", str(folder), "--best")
+    assert answer.status == 2
+    assert "holds the last policies only" in answer.err
 
 
 def test_unfinished_training_gives_the_policy_of_its_last_checkpoint(call, trainings):
@@ -125,23 +150,33 @@ def test_video_of_mujoco_needs_no_screen(call, tmp_path):
     assert (tmp_path / "pole.mp4").stat().st_size > 1000
 
 
-@pytest.mark.usefixtures("no_episodes")
-def test_video_that_cannot_be_drawn_is_refused_before_any_episode(evaluate, tmp_path, monkeypatch):
+def test_video_that_cannot_be_drawn_does_not_lose_the_returns(evaluate, tmp_path, monkeypatch):
     def cannot_draw():
         raise InputError("rendering: MuJoCo cannot draw (egl: no driver); install libegl1")
 
     def broken(env):
         raise EnvironmentFault("Toy-v0: render: GLError")
 
+    expected = json.loads(evaluate("--episodes", "2", "--json").out)
     monkeypatch.setattr(HostEnv, "render", broken)
     monkeypatch.setattr(rendering_backend, "check_rendering", cannot_draw)
-    answer = evaluate("--video", "toy.gif")
-    assert (answer.status, answer.out) == (2, "")
-    assert answer.err == "narl: rendering: MuJoCo cannot draw (egl: no driver); install libegl1\n"
+    answer = evaluate("--video", "toy.gif", "--episodes", "2", "--json")
+    assert (answer.status, json.loads(answer.out)) == (1, expected)
+    assert "no video was made: rendering: MuJoCo cannot draw (egl: no driver)" in answer.err
     monkeypatch.setattr(rendering_backend, "check_rendering", lambda: "egl")
-    answer = evaluate("--video", "toy.gif")
+    answer = evaluate("--video", "toy.gif", "--episodes", "2")
     assert answer.status == 1
-    assert answer.err == "narl: video: Toy-v0: render: GLError (--debug shows where)\n"
+    assert "returns of 2 episodes" in answer.out
+    assert "no video was made: Toy-v0: render: GLError" in answer.err.splitlines()[-1]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_encoder_does_not_lose_the_returns(evaluate, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    answer = evaluate("--video", "toy.gif", "--episodes", "2")
+    assert answer.status == 1
+    assert "returns of 2 episodes" in answer.out
+    assert "imageio-ffmpeg is not installed; pip install 'narl[video]'" in answer.err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -62,11 +62,12 @@ def test_finished_training_is_shown_and_not_trained(call, trainings, trained):
 def test_training_is_continued_as_it_was_begun(call, trainings, trained, monkeypatch, tmp_path):
     part = trainings.root / trainings.unfinished
     content = json.loads((part / storage.TRAINING).read_bytes())
-    (part / storage.TRAINING).write_text(json.dumps(content | {"checkpoint_every": 7}))
+    storage.record_config(part, content["config"], checkpoint_every=7)
     assert call("resume", part.name, "--tensorboard", "logs").status == 0
     monkeypatch.setenv("NARL_RUNS", str(tmp_path / "others"))
     assert call("resume", str(part), "--json").status == 0
-    config, options = config_from_record(content["config"]), {"checkpoint_every": 7}
+    config = config_from_record(content["config"])
+    options = {"checkpoint_every": 7, "any_code": False}
     assert trained == [
         (TrainingConsole(tensorboard="logs"), config, options | {"unfinished": True}),
         # A folder elsewhere is continued there.
@@ -77,7 +78,7 @@ def test_training_is_continued_as_it_was_begun(call, trainings, trained, monkeyp
 @pytest.mark.slow
 def test_runs_that_cannot_be_resumed_are_refused_in_one_line(call, trainings, trained):
     part = trainings.root / trainings.unfinished
-    record = json.loads((part / storage.TRAINING).read_bytes())
+    record = storage.without_checksum(storage.read_json(part / storage.TRAINING))
     group = {"experiment": "train", "algo": "group", "configs": [{}, {}]}
     several = f"{storage.run_id(group)}.part"
     storage.record_config(trainings.root / several, group, 1)

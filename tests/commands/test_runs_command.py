@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 from narl import storage
-from narl.commands.runs_table import options_that_differ
+from narl.commands.runs_table import changed_options
+from narl.deep.checked_config import make_config
 from short_trainings import flip_bit
 
 # --- tabular runs -----------------------------------------------------------------------------
@@ -49,16 +50,59 @@ def test_json_lists_runs_newest_first(call, tabular_runs):
     assert json.loads(call("runs", "--json").out) == result
 
 
-def test_text_has_a_line_per_run_with_the_options_that_differ(call, tabular_runs):
+def test_text_has_a_line_per_run_with_the_options_that_were_changed(call, tabular_runs):
     answer = call("runs")
     assert call("runs", "list") == answer
     lines = answer.out.splitlines()
     assert len(lines) == 4
     figures = ["7", "2", "32.50", "36.00", "50.00"]
     assert lines[1].split()[:6] == [tabular_runs[2].id, *figures]
-    assert lines[2].rstrip().endswith("c=1.5")
-    assert lines[3].rstrip().endswith("c=0.1")
-    assert "members" not in answer.out
+    assert lines[2].rstrip().endswith("c=1.5 none=none")
+    assert lines[3].rstrip().endswith("c=0.1 none=none")
+    assert "members=10" not in "".join(lines[2:])  # the default of narl-ucrl
+
+
+def names_in(answer) -> list[str]:
+    return [run["run"] for run in json.loads(answer.out)["runs"]]
+
+
+def test_list_is_filtered_by_environment_and_algorithm(call, tabular_runs):
+    first, second, third = (run.id for run in tabular_runs)
+    assert names_in(call("runs", "--algo", "NARL-UCRL", "--json")) == [second, first]
+    assert names_in(call("runs", "list", "--env", "River", "--json")) == [third, second, first]
+    assert names_in(call("runs", "--env", "river", "--algo", "psrl", "--json")) == [third]
+    assert names_in(call("runs", "--algo", "narl", "--json")) == []
+    assert "none of the 3 runs in runs fits" in call("runs", "--algo", "narl").out
+    assert call("runs", "--algo", "psrl").out.count("\n") == 2
+
+
+def terminal(monkeypatch, columns: int) -> None:
+    """Print runs as in a terminal of this width."""
+    console = lambda: Console(file=sys.stdout, width=columns)  # noqa: E731
+    monkeypatch.setattr("narl.commands.runs_table.stdout", console)
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_list_fits_the_terminal(call, tabular_runs, monkeypatch, columns):
+    terminal(monkeypatch, columns)
+    lines = call("runs").out.splitlines()
+    assert max(map(len, lines)) <= columns
+    digits = [run.id[-10:] for run in reversed(tabular_runs)]
+    rows = [line.split() for line in lines if line.split()[0] in digits]
+    assert [row[:5] for row in rows] == [
+        [digits[0], "psrl", "riverswim", "7", "2"],
+        [digits[1], "narl-ucrl", "riverswim", "7", "2"],
+        [digits[2], "narl-ucrl", "riverswim", "7", "2"],
+    ]
+    assert "  c=1.5 none=none" in [line.rstrip() for line in lines]
+
+
+def test_run_is_named_by_the_end_of_its_id_or_latest(call, tabular_runs):
+    for name, run in (("latest", tabular_runs[2]), (tabular_runs[0].id[-10:], tabular_runs[0])):
+        assert json.loads(call("runs", "show", name, "--json").out)["run"] == run.id
+    answer = call("runs", "show", "latest", "--runs", "empty")
+    assert answer.status == 2
+    assert "empty holds no runs yet" in answer.err
 
 
 def test_empty_folder_is_said_to_be_empty(call, tmp_path):
@@ -89,11 +133,34 @@ def test_run_is_shown_with_its_results_and_arrays(call, tabular_runs):
         )
         assert result["environment"] == run.environment
         assert result["arrays"] == {"regret": {"shape": [1, 2], "dtype": "float64"}}
-    rows = [line.split(maxsplit=1) for line in call("runs", "show", run.id).out.splitlines()]
-    rows = [[cell.strip() for cell in row] for row in rows]
-    for row in (["agent", "narl-ucrl"], ["options.c", "1.5"], ["regret.median", "32.5"]):
+    rows = rows_of(call("runs", "show", run.id))
+    for row in (["agent", "narl-ucrl"], ["c", "1.5"], ["episodes", "7"]):
+        assert row in rows
+    assert ["regret", "median 32.50, mean 36.00, worst seed 50.00"] in rows
+    assert not any(row[0].startswith("members") for row in rows if row)
+    rows = rows_of(call("runs", "show", run.id, "--all"))
+    for row in (["agent", "narl-ucrl"], ["options.members", "10"], ["regret.median", "32.5"]):
         assert row in rows
     assert ["solved_episode", "3, -"] in rows
+
+
+def rows_of(answer) -> list[list[str]]:
+    """Return names and facts of `narl runs show`."""
+    rows = [line.split(maxsplit=1) for line in answer.out.splitlines()]
+    return [[cell.strip() for cell in row] for row in rows]
+
+
+def test_runs_are_compared_by_results_and_options(call, tabular_runs):
+    names = [tabular_runs[0].id, tabular_runs[1].id[-10:], "latest"]
+    result = json.loads(call("runs", "compare", *names, "--json").out)
+    assert result["runs"] == [run.id for run in tabular_runs]
+    assert result["results"]["agent"] == ["narl-ucrl", "narl-ucrl", "psrl"]
+    assert result["options"]["c"] == ["0.1", "1.5", "none"]
+    lines = call("runs", "compare", *names).out.splitlines()
+    assert ["c", "0.1", "1.5", "none"] in [line.split() for line in lines]
+    answer = call("runs", "compare", "latest")
+    assert answer.status == 2
+    assert "RUN: 1 given; two or more are compared" in answer.err
 
 
 def test_runs_are_removed_together_or_not_at_all(call, tabular_runs):
@@ -109,6 +176,31 @@ def test_runs_are_removed_together_or_not_at_all(call, tabular_runs):
     answer = call("runs", "remove", str(first.path), "--runs", "other", "--yes")
     assert answer.status == 2
     assert "is not in other; name its folder with --runs" in answer.err
+    assert call("runs", "rm", first.id, "--yes").out == f"removed {first.id}\n"
+
+
+@pytest.mark.parametrize("name", ["", " ", "."])
+def test_empty_name_removes_nothing(call, tabular_runs, name):
+    for run in tabular_runs[1:]:
+        storage.remove_run("runs", run.id)
+    answer = call("runs", "remove", name, "--yes")
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.err.count("\n") == 1
+    assert tabular_runs[0].path.is_dir()
+
+
+def test_folder_that_is_no_run_is_not_removed(call, tabular_runs, tmp_path):
+    other = tmp_path / "runs" / "thesis.part"
+    other.mkdir()
+    (other / "chapter.txt").write_text("words")
+    for name in ("runs/thesis.part", "thesis.part", "thesis"):
+        answer = call("runs", "remove", name, "--yes")
+        assert (answer.status, answer.out) == (2, "")
+    (other / storage.TRAINING).write_text("{}")
+    answer = call("runs", "remove", "runs/thesis.part", "--yes")
+    assert answer.status == 2
+    assert "does not have the name of a run" in answer.err
+    assert (other / "chapter.txt").is_file()
 
 
 def test_removal_needs_a_yes(call, tabular_runs, monkeypatch):
@@ -126,16 +218,14 @@ def test_removal_needs_a_yes(call, tabular_runs, monkeypatch):
         assert answer.out == ("" if remains else json.dumps({"removed": [run.id]}) + "\n")
 
 
-def test_options_differ_among_runs_of_one_kind():
-    summaries = [
-        {"algo": "narl", "env": "A", "settings": {"radius": 0.1, "hidden": [8, 8]}},
-        {"algo": "narl", "env": "A", "settings": {"radius": None, "hidden": [8, 4]}},
-        {"algo": "narl", "env": "B", "settings": {"radius": 5.0, "hidden": [8, 8]}},
-        {"agent": "narl", "env": "A", "options": {"radius": 7.0}},
-    ]
-    assert options_that_differ(summaries) == [
-        *("radius=0.1 hidden=8,8", "radius=none hidden=8,4", "", ""),
-    ]
+def test_changed_options_are_those_that_no_default_or_preset_gives():
+    config = make_config("Hopper-v5", "narl", radius=None, hidden=(8, 4), steps=7000, seeds="0:3")
+    assert changed_options(config.record()) == {"radius": None, "hidden": (8, 4), "steps": 7000}
+    assert changed_options(make_config("Hopper-v5").record()) == {}
+    unreadable = {"experiment": "train", "settings": {"radius": 7.0}}
+    assert changed_options(unreadable) == {"radius": 7.0}
+    tabular = {"experiment": "tabular", "agent": "psrl", "options": {"tau": 1.0, "mu0": 0.5}}
+    assert changed_options(tabular) == {"mu0": 0.5}
 
 
 # --- trainings --------------------------------------------------------------------------------
@@ -170,19 +260,20 @@ def test_trainings_have_a_table_of_their_own(call, trainings, monkeypatch):
     assert lines[2] == ""
     assert lines[3].split()[:5] == ["training", "step", "seeds", "return", "solved"]
     unfinished, finished = lines[4].split(), lines[5].split()
-    assert (unfinished[:3], unfinished[4]) == ([trainings.unfinished, "200/300", "1"], "0/1")
+    assert (unfinished[:3], unfinished[4]) == ([trainings.unfinished, "200/300", "1"], "-")
     assert (finished[:3], finished[4]) == ([trainings.finished, "300", "2"], "2/2")
     assert "unfinished" in unfinished
     assert "buffer=5000" in unfinished
-    assert "hidden" not in lines[4]
+    assert "learning_rate" not in lines[4]
 
-    monkeypatch.setattr(
-        "narl.commands.runs_table.stdout", lambda: Console(file=sys.stdout, width=60)
-    )
-    lines = call("runs").out.splitlines()
-    start = lines.index(trainings.unfinished)
-    assert lines[start + 1].startswith("  step 200/300, seeds 1, return ")
-    assert lines[start + 3] == "  unfinished"
+    terminal(monkeypatch, 80)
+    lines = [line.rstrip() for line in call("runs").out.splitlines()]
+    assert max(map(len, lines)) <= 80
+    digits = trainings.unfinished.removesuffix(".part")[-10:]
+    (start,) = [i for i, line in enumerate(lines) if line.startswith(digits)]
+    assert lines[start].split()[1:5] == ["sac", "toy_worlds:Toy-v0", "200/300", "1"]
+    assert lines[start + 1] == "  unfinished"
+    assert "buffer=5000" in " ".join(lines[start + 2 : start + 5])
 
 
 @pytest.mark.slow
@@ -204,9 +295,16 @@ def test_training_is_shown_with_its_last_epoch_or_its_arrays(call, trainings):
     assert (result["run"], result["step"], result["unfinished"]) == (name, 200, True)
     assert result["config"]["settings"]["buffer"] == 5000
     assert result["last_epoch"]["step"] == 200
-    rows = [line.split() for line in call("runs", "show", name).out.splitlines()]
+    rows = [line.split() for line in call("runs", "show", name, "--all").out.splitlines()]
     for row in ([name], ["step", "200"], ["steps", "300"], ["settings.buffer", "5000"]):
         assert row in rows
+    shown = call("runs", "show", name)
+    assert ["buffer", "5000"] in rows_of(shown)
+    assert ["checkpoint", "step 200 of 300"] in rows_of(shown)
+    shown = call("runs", "show", trainings.finished).out
+    assert len(shown.splitlines()) < 50
+    assert "opt" not in shown.replace("options", "").replace("optax", "")
+    assert "solved at step" in shown
     result = json.loads(call("runs", "show", trainings.finished, "--json").out)
     assert (result["config"]["algo"], result["metrics"]["steps"]) == ("sac", 300)
     assert result["arrays"]["sac.actor.0.w"] == {"shape": [2, 2, 16], "dtype": "float32"}

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import gymnasium
 import pytest
 
 import toy_worlds
@@ -13,7 +14,9 @@ from narl import storage
 from narl.commands import training_console
 from narl.deep.checked_config import make_config
 from narl.deep.loggers import Logger
-from narl.deep.training_run import Stopped, run_training
+from narl.deep.make_environment import make_env
+from narl.deep.training_run import Stopped, check_training, run_training
+from narl.errors import InputError
 from short_trainings import ENV, short_arguments, short_config
 
 # --- results ----------------------------------------------------------------------------------
@@ -43,7 +46,8 @@ def test_json_is_one_object_and_a_finished_run_is_found(call, cache, tmp_path):
     assert [line.partition(",")[0] for line in lines] == [
         f"sac {ENV}: step {step}/300" for step in (100, 200, 300)
     ]
-    assert all("return " in line and "steps/s, " in line and " left" in line for line in lines)
+    assert all("return " in line and " steps/s" in line for line in lines)
+    assert lines[-1].endswith("0 s left")
     again = call(*arguments)
     assert again.err == ""
     assert json.loads(again.out) == result | {"found": True}
@@ -163,7 +167,15 @@ WRONG = {
     "Hopper-v5 --algo narll": "--algo: unknown value 'narll'; did you mean 'narl'?",
     "Hopper-v5 --members 0": "--members: 0 is too small; the nearest valid value is 1",
     "Hopper-v5 --steps 100": "--steps: 100 is too small; 5000 random steps come first",
-    "Hopper-v5 --total-timesteps 9000": "--total-timesteps: unknown option; the number of steps",
+    "Hopper-v5 --total-timesteps 9000": "--total-timesteps: unknown option; it is called --steps",
+    "Hopper-v5 --lr 3e-4": "--lr: unknown option; it is called --learning-rate",
+    "Hopper-v5 --qqq 3": "--qqq: unknown option (see narl train --help)",
+    "Point-v0": "env: unknown environment 'Point-v0'; if a module of yours registers it, write",
+    "nothing_here:Point-v0": "env: cannot import 'nothing_here'",
+    "Hopper-v5 --stop-at-return 3 --solved-return 4": "--stop-at-return: solved-return is given",
+    "Hopper-v5 --checkpoint-steps 0": "--checkpoint-steps: 0 is too small",
+    "Hopper-v5 --checkpoint-steps 9 --checkpoint-every 2": "--checkpoint-steps: checkpoint-every",
+    "Hopper-v5 --stop-when-no-better 0": "--stop-when-no-better: 0 is too small",
     "Hopper-v5 --video x.mp4": "--video: unknown option; train first",
     "Hopper-v5 --hidden 256,": "--hidden: '256,' is wrong; it must be whole numbers with commas",
     "Hopper-v5 --no-until-solved": "--no-until-solved: unknown option",
@@ -230,7 +242,8 @@ def test_arguments_reach_the_training(call, monkeypatch):
         hidden=(8, 4),
     )
     console = training_console.TrainingConsole(Path("kept"), True, "t", "w")
-    assert calls == [(console, config, {"checkpoint_every": 4, "fresh": True})]
+    options = {"checkpoint_every": 4, "fresh": True, "any_code": False}
+    assert calls == [(console, config, options)]
 
 
 # --- text of a result -------------------------------------------------------------------------
@@ -250,3 +263,76 @@ def test_times_of_a_second_or_more_are_printed(capsys):
     )
     training_console.print_training(run, was_found=False)
     assert "1 min 2 s (sac 1 min 1 s)\n" in capsys.readouterr().out
+
+
+def test_task_without_a_threshold_has_no_column_for_it(capsys):
+    run = SimpleNamespace(
+        config={"algo": "sac", "env": "X", "seeds": [0], "settings": {"solved_return": None}},
+        metrics={
+            "steps": 10,
+            "updates": 5,
+            "solved_step": [None],
+            "final_return": [-868017791806796.0],
+            "seconds": {"total": 62.0},
+        },
+        path=Path("runs/x"),
+    )
+    training_console.print_training(run, was_found=False)
+    shown = capsys.readouterr().out
+    assert "solved" not in shown
+    assert "mean return -8.7e14" in shown
+    assert shown.splitlines()[2].split() == ["0", "-8.7e14"]
+    run.config["settings"]["solved_return"] = 5.0
+    training_console.print_training(run, was_found=False)
+    assert "solved at step" in capsys.readouterr().out
+
+
+def test_stop_at_return_and_checkpoint_steps_are_short_forms(call, monkeypatch):
+    calls = []
+
+    def record(console, config, **options):
+        calls.append((config, options["checkpoint_every"]))
+        return 0
+
+    monkeypatch.setattr(training_console.TrainingConsole, "train", record)
+    words = ["train", ENV, *short_arguments(), "--stop-at-return=7.5", "--checkpoint-steps=101"]
+    assert call(*words).status == 0
+    config = short_config(solved_return=7.5, until_solved=True)
+    assert calls == [(config, 2)]  # epochs of 100 steps
+
+
+OWN_ENVIRONMENT = """
+import gymnasium
+from toy_worlds import Toy
+
+gymnasium.register("Here-v0", lambda render_mode=None: Toy(render_mode), max_episode_steps=30)
+"""
+
+
+def test_environment_of_a_file_in_the_working_folder_is_found(call, tmp_path, monkeypatch):
+    (tmp_path / "my_envs_here.py").write_text(OWN_ENVIRONMENT)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    path = list(sys.path)
+    trained = []
+
+    def stop(self, config, **options):
+        check_training([config])
+        trained.append(config.env)
+        return 0
+
+    monkeypatch.setattr(training_console.TrainingConsole, "train", stop)
+    try:
+        assert call("train", "my_envs_here:Here-v0", *short_arguments()).status == 0
+    finally:
+        gymnasium.registry.pop("Here-v0", None)
+        sys.modules.pop("my_envs_here", None)
+    assert trained == ["my_envs_here:Here-v0"]
+    assert sys.path == [*path, str(tmp_path)]  # last: it hides no installed package
+
+
+def test_module_in_the_working_folder_that_is_not_on_the_path_is_named(tmp_path, monkeypatch):
+    (tmp_path / "my_envs_here.py").write_text(OWN_ENVIRONMENT)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    with pytest.raises(InputError, match=r"my_envs_here.py is in this folder, .* PYTHONPATH=\.$"):
+        make_env("my_envs_here:Here-v0", {})

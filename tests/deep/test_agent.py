@@ -1,11 +1,15 @@
 """The Python API: learn, stop, evaluate, on environments by name and of the user."""
 
 import contextlib
+import copy
 import json
 import os
+import pickle
 import signal
+import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium
 import jax
@@ -266,7 +270,10 @@ def test_termination_of_a_preset_made_by_hand_is_known():
             lambda: quick_agent(env=toy_worlds.Toy(), seeds="0:2"),
             "seeds: one environment serves one seed",
         ),
-        (lambda: narl.NARL(ENV, termination="no"), "termination: unknown value 'no'; did you"),
+        (
+            lambda: narl.NARL(ENV, termination="no"),
+            "termination: unknown value 'no'; it must be one of",
+        ),
         (lambda: narl.NARL(ENV, termination=3), "termination: int given; it must be a function"),
         (
             lambda: narl.SAC(ENV, termination=lambda obs, action, next_obs: False),
@@ -322,3 +329,67 @@ def test_pictures_and_videos_need_a_render_mode(untrained, tmp_path):
     line = "env: NoRenderMode was made with render_mode=None and cannot be made anew with 'rgb_arr"
     with pytest.raises(InputError, match=line):
         quick_agent(env=NoRenderMode()).picture()
+
+
+# --- an agent as an object --------------------------------------------------------------------
+
+
+def test_agent_has_the_environment_and_its_spaces(untrained):
+    agent = quick_agent()
+    assert agent.env.unwrapped.spec.id == "Toy-v0"
+    assert agent.env is agent.env
+    assert (agent.observation_space, agent.action_space) == (
+        agent.env.observation_space,
+        agent.env.action_space,
+    )
+    obs, _ = agent.env.reset(seed=0)
+    assert agent.env.action_space.contains(agent.predict(obs)[0])
+    agent.close()
+    env = Watched()
+    agent = quick_agent(env=env)
+    assert agent.env is env
+    agent.close()
+    assert not env.closed  # it belongs to the user
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_agent_cannot_be_copied_and_says_what_to_do(untrained, duplicate):
+    with pytest.raises(InputError, match=r"call agent.save\(folder\), .* narl.load\(folder\)$"):
+        duplicate(untrained)
+
+
+def test_policy_can_be_pickled(untrained):
+    policy = pickle.loads(pickle.dumps(untrained.policy))
+    obs = np.ones(2)
+    assert (policy.act(obs, 8) == untrained.policy.act(obs, 8)).all()
+
+
+def test_agent_that_has_learned_nothing_says_what_it_is(untrained):
+    lines = repr(untrained).splitlines()
+    assert lines[0] == f"sac on {ENV}"
+    assert "  seeds    3,8" in lines
+    assert "none so far" in lines[2]
+    assert "hidden=8" in lines[-1]
+    assert repr(narl.NARL("Pendulum-v1")).startswith("NARL on Pendulum-v1")
+    assert repr(narl.NARL("Pendulum-v1")).endswith("the defaults for this environment")
+    with pytest.raises(InputError, match="has no finished epoch yet; let it learn"):
+        untrained.plot()
+
+
+@slow
+def test_agent_shows_what_it_has_learned(learned, monkeypatch):
+    returns = [np.mean(row["eval_return"]) for row in learned.history]
+    text = repr(learned)
+    assert f"{returns[-1]:.1f} at the last evaluation (mean over the seeds)" in text
+    assert f"{max(returns):.1f} at step {20 * (1 + int(np.argmax(returns)))}" in text
+    assert "<table>" in learned._repr_html_()
+    axes = learned.plot()
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), returns)
+    assert axes.lines[0].get_xdata().tolist() == [20, 40, 60]
+    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=dict))
+    table = learned.to_pandas()
+    assert table["seed"] == [3, 8] * 3
+    assert table["eval_return"][-2:] == learned.history[-1]["eval_return"]
+    import matplotlib.pyplot as plt
+
+    plt.close("all")

@@ -308,7 +308,8 @@ RUN_IDS = {
 
 
 @pytest.mark.parametrize("run_id", RUN_IDS)
-def test_run_id_never_changes_and_record_round_trips(run_id):
+def test_run_id_of_a_version_never_changes_and_record_round_trips(run_id, monkeypatch):
+    monkeypatch.setattr("narl.storage.runs.__version__", "0.1.0")
     env, algo, given = RUN_IDS[run_id]
     config = make_config(env, algo, **given)
     assert config.run_id == run_id

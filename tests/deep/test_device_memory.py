@@ -119,22 +119,6 @@ def test_training_without_room_refused(monkeypatch, algo, num_replicas, named):
         check_memory(config, 11, 3, num_replicas)
 
 
-def test_available_memory_on_cpu_from_machine_and_container(monkeypatch, tmp_path):
-    listed = tmp_path / "meminfo"
-    monkeypatch.setattr(device_memory, "_MEMINFO", listed)
-    monkeypatch.setattr(device_memory, "_CGROUP", tmp_path)
-    assert available_memory() is None
-    listed.write_text("MemTotal:  9 kB\n")
-    assert available_memory() is None
-    listed.write_text("MemTotal:  9 kB\nMemAvailable:    2048 kB\nSwapFree: 7 kB\n")
-    assert available_memory() == 2 * 2**20
-    (tmp_path / "memory.current").write_text("300\n")
-    (tmp_path / "memory.max").write_text("max\n")
-    assert available_memory() == 2 * 2**20
-    (tmp_path / "memory.max").write_text("5300\n")
-    assert available_memory() == 5000
-
-
 @pytest.mark.parametrize(("stats", "expected"), [({"bytes_limit": 77}, 77), (None, None)])
 def test_available_memory_on_accelerator_is_limit_of_device(monkeypatch, stats, expected):
     class Device:

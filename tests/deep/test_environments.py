@@ -3,6 +3,7 @@
 import contextlib
 import os
 import time
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from quick_trainings import quick_config
 from tiny import affine_actor, assert_same
 
+from narl import cli
 from narl.deep import environments
 from narl.deep.env_process import pack_message, unpack_message
 from narl.deep.environment import EnvRecipe
@@ -99,6 +101,7 @@ def test_worker_processes_give_the_same_bits_and_exchange_states(opened):
     assert_same(there.abandon_episode(2, 77), again.abandon_episode(2, 77))
 
 
+@pytest.mark.slow
 def test_training_with_worker_processes_has_the_same_bits(cache):
     config = quick_config(seeds=(1, 2))
     trained = []
@@ -150,6 +153,9 @@ def test_processes_are_used_where_they_help_and_can_make_the_environment(opened,
     assert kind(recipe, (1,), spare=True) is Environments
     assert kind(recipe, (1,), timeout=9.0) is WorkerEnvironments
     assert kind(recipe, (1, 2), spare=True, num_workers=0) is Environments
+    for refused in ((EnvRecipe(lambda: None), None), (recipe, 0)):
+        with pytest.raises(InputError, match="env_timeout: it needs an environment that another"):
+            open_environments(refused[0], (1,), timeout=9.0, num_workers=refused[1])
     assert can_move(EnvRecipe("narl/SparsePendulum-v0"))
     assert not can_move(EnvRecipe(lambda: None))
 
@@ -159,3 +165,17 @@ def test_messages_hold_values_and_arrays():
     again = unpack_message(pack_message(value))
     np.testing.assert_array_equal(again[4].pop("a"), value[4].pop("a"))
     assert again == value
+
+
+def test_training_with_an_environment_that_hangs_ends_with_one_line(bad_env, cache, capsys):
+    text = BAD.replace("if action[0] > 0.5:", "if True:").replace("Bad", "Hanging")
+    Path("hanging_worlds.py").write_text(text)
+    begin = ["train", "hanging_worlds:Hanging-v0", "--algo", "sac", "--steps", "1200"]
+    status = cli.main([*begin, "--env-timeout", "1", "--runs", "runs"])
+    lines = capsys.readouterr().err.splitlines()
+    assert status == 1
+    (line,) = [line for line in lines if "no answer within 1 s" in line]
+    assert "Hanging-v0 (seed 0): no answer within 1 s: the environment hangs" in line
+    for option, value in (("--env-timeout", "0"), ("--env-workers", "-1")):
+        assert cli.main([*begin, option, value]) == 2
+        assert f"{option}: {value} given; it must be" in capsys.readouterr().err

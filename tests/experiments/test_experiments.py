@@ -219,6 +219,30 @@ def test_reproduce_finds_runs_again_and_its_outcome_can_be_stored(tmp_path):
     assert save_outcome(loaded, tmp_path / "copy").read_bytes() == path.read_bytes()
 
 
+def test_parts_run_their_own_cells_and_the_last_one_judges(tmp_path):
+    tiny = {"size": 2, "horizon": 2, "episodes": 6}
+    cells = {
+        label: make_config("greedy", "riverswim", seeds=(place, place + 100), **tiny)
+        for place, label in enumerate(fig1a.cells("smoke"))
+    }
+    short = EXPERIMENTS["fig1a"]._replace(cells=lambda scale: cells)
+    ran: list[str] = []
+    hooks = ExperimentHooks(on_end=lambda label, in_store: ran.append(label))
+    assert reproduce(short, "smoke", tmp_path / "parts", hooks=hooks, part=(1, 2)) is None
+    assert ran == list(cells)[::2]
+    outcome = reproduce(short, "smoke", tmp_path / "parts", hooks=hooks, part=(2, 2))
+    assert ran == [*list(cells)[::2], *list(cells)[1::2]]
+    assert outcome == reproduce(short, "smoke", tmp_path / "whole")
+
+
+@pytest.mark.parametrize("text", ["2", "0/2", "3/2", "1/x", "1/2/3"])
+def test_wrong_part_and_minutes_are_refused(capsys, text):
+    assert cli.main(["reproduce", "fig1a", "--part", text]) == 2
+    assert f"--part: '{text}' is not I/N" in capsys.readouterr().err
+    assert cli.main(["reproduce", "fig1a", "--minutes", "0"]) == 2
+    assert "--minutes: 0 is not more than 0" in capsys.readouterr().err
+
+
 def test_help_of_reproduce_names_every_experiment(capsys):
     assert cli.main(["reproduce", "--help"]) == 0
     text = capsys.readouterr().out

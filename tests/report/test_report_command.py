@@ -73,7 +73,9 @@ def refusal(call, *arguments: str) -> str:
 def test_runs_that_are_no_single_training_are_refused(call) -> None:
     record = {"experiment": "tabular", "agent": "psrl", "seeds": [0]}
     tabular = storage.save_run("runs", record, {}, {})
-    assert f"{tabular.id} is no training" in refusal(call, tabular.id)
+    assert f"{tabular.id} does not hold the regret of its episodes" in refusal(call, tabular.id)
+    other = storage.save_run("runs", {"experiment": "other"}, {}, {})
+    assert f"{other.id} is no training" in refusal(call, other.id)
     group = save_unfinished(training().record() | {"configs": [{}, {}], "algo": "group"}, [])
     assert f"{group} is 2 trainings together" in refusal(call, group)
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 import threading
 import time
@@ -22,7 +23,7 @@ from narl.storage.checkpoints import (
     newest_step,
     save_checkpoint,
 )
-from narl.storage.folder import checksum, json_bytes
+from narl.storage.files import checksum, json_bytes
 
 NOTES = {"epoch": 3, "generator": 2**127 + 1, "offset": 170, "name": "ε", "none": None, "x": 0.1}
 LARGE = 10_000
@@ -361,3 +362,68 @@ def test_written_and_loaded_checkpoints_are_not_read_again(two, monkeypatch):
             assert saved.kept == step  # a small checkpoint is on disk when save returns
     assert read == ["step-000000002"]
     assert names(two) == ["step-000000004", "step-000000005"]
+
+
+# --- other runs, other formats, hostile content -----------------------------------------------
+
+
+def test_checkpoint_of_another_run_is_refused_and_kept(tmp_path):
+    for step, run in ((1, "run-a"), (2, "run-b")):
+        save_checkpoint(tmp_path, step, state(step), NOTES, run=run)
+    assert load_checkpoint(tmp_path, run="run-b").run == "run-b"
+    line = r"step-000000002 is of run run-b, not of run-a; remove it, or train again$"
+    with pytest.raises(InputError, match=line):
+        load_checkpoint(tmp_path, run="run-a")
+    assert checkpoint_problems(tmp_path, "run-a") == [
+        "step-000000002 is of run run-b, not of run-a"
+    ]
+    assert checkpoint_problems(tmp_path, "run-b") == []
+    assert names(tmp_path) == ["step-000000001", "step-000000002"]
+
+
+def test_checkpoint_that_names_no_run_is_loaded_for_any(two):
+    assert load_checkpoint(two, run="run-a").run is None
+
+
+def write_objects(path: Path) -> None:
+    np.savez(path / "arrays.npz", a=np.array([1, None]))
+
+
+def write_huge_shape(path: Path) -> None:
+    content = (path / "arrays.npz").read_bytes()
+    assert content.count(b"(40, 3)") == 1
+    (path / "arrays.npz").write_bytes(content.replace(b"(40, 3)", b"(94, 3)"))
+
+
+def write_deep_notes(path: Path) -> None:
+    (path / "notes.json").write_bytes(b"[" * 100_000 + b"]" * 100_000)
+
+
+def write_list(path: Path) -> None:
+    (path / "notes.json").write_bytes(b"[1]")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        write_objects,
+        write_huge_shape,
+        write_deep_notes,
+        write_list,
+        lambda path: (path / "manifest.json").write_bytes(b"[" * 100_000),
+        lambda path: ((path / "notes.json").unlink(), (path / "notes.json").symlink_to("gone")),
+        lambda path: ((path / "notes.json").unlink(), os.mkfifo(path / "notes.json")),
+        lambda path: (shutil.rmtree(path), path.symlink_to("gone")),
+    ],
+)
+def test_hostile_checkpoint_falls_back_to_the_one_before(two, damage):
+    path = two / "step-000000002"
+    damage(path)
+    if damage.__name__.startswith("write"):  # give what is there a manifest that fits
+        files = ("arrays.npz", "notes.json")
+        digests = {each: checksum((path / each).read_bytes()) for each in files}
+        (path / "manifest.json").write_bytes(json_bytes({"step": 2, "files": digests}))
+    loaded = load_checkpoint(two)
+    assert loaded.step == 1
+    assert loaded.skipped[0].startswith("step-000000002: ")
+    assert checkpoint_problems(two) == []

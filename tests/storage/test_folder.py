@@ -1,5 +1,6 @@
 """Files and folders are written completely or not at all, verified, and locked."""
 
+import ctypes
 import fcntl
 import json
 import os
@@ -9,19 +10,24 @@ from pathlib import Path
 import pytest
 
 from narl.errors import InputError
+from narl.storage.files import (
+    create_file,
+    json_bytes,
+    partial_file,
+    to_json_values,
+    with_checksum,
+    without_checksum,
+    write_file,
+)
 from narl.storage.folder import (
     MANIFEST,
     clear_folder,
-    create_file,
-    json_bytes,
     lock_folder,
     lock_holder,
     open_folder,
-    partial_file,
+    refuse_links,
     remove_folder,
     remove_tree,
-    to_json_values,
-    write_file,
     write_folder,
 )
 
@@ -158,8 +164,8 @@ def test_every_flipped_bit_is_noticed(tmp_path):
 
 def edit_manifest(**changes):
     def edit(folder: Path) -> None:
-        manifest = json.loads((folder / MANIFEST).read_text())
-        (folder / MANIFEST).write_bytes(json_bytes({**manifest, **changes}))
+        manifest = without_checksum(json.loads((folder / MANIFEST).read_text()))
+        (folder / MANIFEST).write_bytes(json_bytes(with_checksum({**manifest, **changes})))
 
     return edit
 
@@ -188,6 +194,11 @@ def edit_listed(name: str):
         (edit_manifest(files={"a": 1}), "a differs from its checksum"),
         (edit_manifest(more=1), "manifest.json is damaged"),
         (edit_manifest(step=4), "manifest.json is of step 4, not 3"),
+        (edit_manifest(schema=2), "it has format 2, and this narl reads formats up to 1"),
+        (edit_manifest(schema=0), "manifest.json is damaged"),
+        (edit_manifest(schema="1"), "manifest.json is damaged"),
+        (lambda path: (path / MANIFEST).write_bytes(b"[" * 100_000), "manifest.json is damaged"),
+        (lambda path: (path / MANIFEST).write_bytes(b"[NaN]"), "manifest.json is damaged"),
         (edit_listed("../a"), "manifest.json is damaged"),
         (edit_listed("a\0"), "manifest.json is damaged"),
         (edit_listed("c"), "c cannot be read (No such file"),
@@ -259,6 +270,54 @@ def test_lock_of_a_deleted_folder_is_taken_anew(tmp_path, monkeypatch, created_a
 def test_damaged_lock_has_no_holder(tmp_path, content):
     (tmp_path / ".lock").write_text(content)
     assert lock_holder(tmp_path) is None
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder", "device"])
+def test_lock_that_is_no_file_is_refused_and_nothing_is_followed(tmp_path, kind):
+    run, lock = tmp_path / "run", tmp_path / "run" / ".lock"
+    run.mkdir()
+    (tmp_path / "other").write_text("precious")
+    make = {
+        "link": lambda: lock.symlink_to(tmp_path / "other"),
+        "pipe": lambda: os.mkfifo(lock),
+        "folder": lock.mkdir,
+        "device": lambda: lock.symlink_to("/dev/zero"),
+    }
+    make[kind]()
+    assert lock_holder(run) is None
+    with pytest.raises(InputError, match=r"run folder: .* cannot be written to"):
+        lock_folder(run).__enter__()
+    assert (tmp_path / "other").read_text() == "precious"
+
+
+def test_folder_that_is_or_holds_a_link_is_not_written_to(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run").symlink_to("elsewhere")
+    with pytest.raises(InputError, match=r"run folder: .*run is a symbolic link; remove it"):
+        lock_folder(tmp_path / "run").__enter__()
+    assert names(tmp_path / "elsewhere") == []
+    (tmp_path / "elsewhere" / "checkpoints").symlink_to("..")
+    with pytest.raises(InputError, match=r"run folder: .*checkpoints is a symbolic link"):
+        refuse_links(tmp_path / "elsewhere")
+
+
+def test_replaced_folder_has_its_name_at_every_moment(tmp_path, monkeypatch):
+    write_pair(tmp_path / "final")
+    renamed = []
+    monkeypatch.setattr(Path, "rename", lambda path, to: renamed.append(to) or os.rename(path, to))
+    write_pair(tmp_path / "final", b"new")
+    if not hasattr(ctypes.CDLL(None), "renameat2"):
+        pytest.skip("this system cannot swap folders")
+    assert renamed == [tmp_path / "final"]  # refused, as the name is taken; then they are swapped
+    assert (tmp_path / "final" / "a").read_bytes() == b"new"
+
+
+def test_folder_is_replaced_where_the_system_cannot_swap(tmp_path, monkeypatch):
+    monkeypatch.setattr("narl.storage.folder._swap", lambda folder, other: False)
+    write_pair(tmp_path / "final")
+    write_pair(tmp_path / "final", b"new")
+    assert (tmp_path / "final" / "a").read_bytes() == b"new"
+    assert names(tmp_path) == ["final"]
 
 
 def test_folder_that_cannot_be_locked_is_named(tmp_path):

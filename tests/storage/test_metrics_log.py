@@ -4,12 +4,18 @@ import numpy as np
 import pytest
 
 from narl.errors import InputError
-from narl.storage.metrics_log import PROGRESS, MetricsLog, rows_from_bytes, rows_to_bytes
+from narl.storage.metrics_log import PROGRESS, MetricsLog, rows_from_bytes
+from narl.storage.metrics_log import rows_to_bytes as plain_bytes
 
 
 @pytest.fixture
 def log(tmp_path):
     return MetricsLog(tmp_path / PROGRESS)
+
+
+def rows_to_bytes(rows: list[dict]) -> bytes:
+    """Return the lines of a log."""
+    return plain_bytes(rows, checksums=True)
 
 
 def row(epoch: int) -> dict:
@@ -101,7 +107,7 @@ def test_full_disk_is_named(log, fail_fsync, num_rows):
     if num_rows:
         log.append(row(0))
     fail_fsync()
-    with pytest.raises(OSError, match=r"progress\.jsonl was not written: No space left"):
+    with pytest.raises(OSError, match=r"No space left on device: .*progress\.jsonl"):
         log.append(row(1))
 
 
@@ -122,6 +128,30 @@ log.append({"epoch": 1})
 def test_kill_loses_no_row_that_was_appended(log, run_killed):
     run_killed(KILLED, log.path)
     assert log.rows()[0] == {"epoch": 0}
-    assert log.restore(b'{"epoch": 0}\n')
+    assert log.restore(rows_to_bytes([{"epoch": 0}]))
     log.append({"epoch": 1})
     assert log.rows() == [{"epoch": 0}, {"epoch": 1}]
+
+
+def test_every_changed_line_is_left_out_with_a_warning(log, caplog):
+    for epoch in range(3):
+        log.append(row(epoch))
+    content = log.path.read_bytes()
+    for place in range(content.index(b"\n") + 1, content.rindex(b"{")):
+        damaged = bytearray(content)
+        damaged[place] ^= 1
+        log.path.write_bytes(damaged)
+        caplog.clear()
+        kept = [{name: each[name] for name in row(0)} for each in log.rows() if "epoch" in each]
+        assert [each for each in kept if each not in (row(0), row(1), row(2))] == [], place
+        if len(kept) < 3:
+            assert "is damaged and left out" in caplog.text
+
+
+def test_log_that_is_a_link_is_not_written_to(log, tmp_path):
+    (tmp_path / "other").write_text("precious\n")
+    log.path.symlink_to("other")
+    with pytest.raises(OSError, match="symbolic link"):
+        log.append(row(0))
+    assert log.rows() == []
+    assert (tmp_path / "other").read_text() == "precious\n"

@@ -2,6 +2,7 @@
 
 import errno
 import io
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from narl import __version__, storage
 from narl.errors import InputError
 from narl.storage import runs
+from narl.storage.files import checksum
 from narl.storage.provenance import commit_of_checkout
 
 CONFIG = {"agent": "narl-ucrl", "env": "riverswim", "episodes": 10, "seeds": [0, 1], "c": 0.1}
@@ -78,7 +80,7 @@ def test_storage_imports_no_jax_and_no_other_package_of_narl(start_program):
     modules, errors = program.communicate(timeout=60)
     assert (program.returncode, errors) == (0, "")
     packages = {module.split(".")[1] for module in modules.split()}
-    assert packages <= {"errors", "lazy_names", "storage"}
+    assert packages <= {"display", "errors", "lazy_names", "storage"}
 
 
 def test_run_id_is_a_slug_and_a_digest_of_the_configuration(monkeypatch):
@@ -316,3 +318,95 @@ def test_processes_that_save_the_same_runs_at_once_all_succeed(tmp_path, start_p
         assert (program.communicate(timeout=60)[1], program.returncode) == ("", 0)
     assert [run.problems for run in storage.list_runs(tmp_path)] == [()] * 8
     assert len(names(tmp_path)) == 8
+
+
+# --- hostile and foreign runs -----------------------------------------------------------------
+
+
+def rewrite(run: storage.Run, name: str, content: bytes) -> None:
+    """Replace a file of a run and give the run a manifest that fits."""
+    (run.path / name).write_bytes(content)
+    manifest = storage.without_checksum(json.loads((run.path / "manifest.json").read_bytes()))
+    manifest["files"][name] = checksum(content)
+    signed = storage.json_bytes(storage.with_checksum(manifest))
+    (run.path / "manifest.json").write_bytes(signed)
+
+
+@pytest.mark.parametrize("name", ["config.json", "metrics.json", "environment.json"])
+@pytest.mark.parametrize(
+    "content", [b'{"a": NaN}', b'{"a": 1e999}', b'{"a": "\\ud800"}', b"[" * 100_000, b"3", b""]
+)
+def test_one_hostile_run_is_listed_as_damaged_and_the_others_as_usual(
+    name, content, saved, tmp_path
+):
+    other = storage.save_run(tmp_path, CONFIG | {"c": 0.2}, {}, {})
+    rewrite(saved, name, content)
+    listed = {run.id: run.problems for run in storage.list_runs(tmp_path)}
+    assert listed[other.id] == ()
+    assert listed[saved.id] == (f"{name} is not JSON",)
+
+
+@pytest.mark.parametrize(
+    "special", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")]
+)
+def test_run_with_a_pipe_a_folder_or_a_device_is_listed_as_damaged(special, saved, tmp_path):
+    for name in ("config.json", "arrays.npz", "manifest.json"):
+        (saved.path / name).unlink()
+        special(saved.path / name)
+        (listed,) = storage.list_runs(tmp_path)
+        assert any(problem.startswith(f"{name} cannot be read") for problem in listed.problems)
+
+
+def test_arrays_of_objects_and_bombs_are_refused_in_one_line(saved):
+    objects, bomb = io.BytesIO(), io.BytesIO()
+    np.savez(objects, a=np.array([1, None]))
+    rewrite(saved, "arrays.npz", objects.getvalue())
+    with pytest.raises(InputError, match=r"arrays\.npz cannot be read \(a cannot be read: Object"):
+        saved.arrays()
+    np.savez_compressed(bomb, a=np.zeros(100_000))
+    with pytest.raises(ValueError, match=r"its arrays need 8\.0e\+05 bytes"):
+        storage.read_npz(bomb, most_bytes=10_000)
+
+
+def test_flipped_bits_of_an_archive_without_checksum_are_noticed():
+    file = io.BytesIO()
+    np.savez(file, a=np.arange(1000.0))
+    content = bytearray(file.getvalue())
+    content[4000] ^= 1
+    with pytest.raises(ValueError, match="a cannot be read: Bad CRC-32"):
+        storage.read_npz(io.BytesIO(content), is_verified=False)
+
+
+def test_run_set_aside_has_an_id_of_its_own(saved, tmp_path):
+    moved = storage.set_run_aside(saved, {"env_code": "abc"})
+    assert (moved.problems, moved.config) == ((), CONFIG | {"env_code": "abc"})
+    assert (moved.metrics, moved.environment) == (saved.metrics, saved.environment)
+    assert moved.extra("progress.jsonl") == b"{}\n"
+    assert names(tmp_path) == [moved.id]
+
+
+KILLED_SAVE = """
+def more(folder):
+    storage.save_checkpoint(folder / "checkpoints", 2, {"x": np.full(9, 2)}, {})
+
+kill_at(os, sys.argv[2], int(sys.argv[3]))
+storage.save_run_at(sys.argv[1], {"n": 2}, {}, {"x": np.full(9, 2)}, checkpoint=more)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "count"), [("fsync", 1), ("fsync", 4), ("fsync", 8), ("fsync", 12), ("rename", 9)]
+)
+def test_kill_while_a_run_and_its_checkpoint_are_replaced_leaves_one_pair(
+    tmp_path, run_killed, function, count
+):
+    def more(folder: Path) -> None:
+        storage.save_checkpoint(folder / "checkpoints", 1, {"x": np.full(9, 1)}, {})
+
+    path = tmp_path / "agent"
+    storage.save_run_at(path, {"n": 1}, {}, {"x": np.full(9, 1)}, checkpoint=more)
+    run_killed(KILLED_SAVE, path, function, count)
+    run, checkpoint = storage.load_run_at(path), storage.load_checkpoint(path / "checkpoints")
+    assert run.config["n"] == run.arrays()["x"][0] == checkpoint.step == checkpoint.arrays["x"][0]
+    assert (run.config["n"] == 2) == (function == "rename")

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -59,7 +60,8 @@ def test_unfinished_run_is_opened_and_listed(unfinished):
 )
 def test_run_that_cannot_be_continued_has_a_problem(unfinished, change, problem):
     file = unfinished.path / TRAINING
-    file.write_text(json.dumps(change(json.loads(file.read_text()))))
+    content = change(storage.without_checksum(json.loads(file.read_text())))
+    file.write_text(json.dumps(storage.with_checksum(content)))
     (listed,) = storage.list_unfinished_runs(unfinished.path.parent)
     assert listed.problems[0].startswith(problem)
     assert listed.step == 20
@@ -151,3 +153,58 @@ def test_folder_of_another_name_is_not_a_run(tmp_path):
     run = storage.save_run_at(tmp_path / "saved", CONFIG, {}, {})
     with pytest.raises(InputError, match=r"run: .*saved does not have the name of a run .*agent"):
         storage.locate_run(tmp_path, str(run.path))
+
+
+@pytest.mark.parametrize("every", [0, -3])
+def test_checkpoints_after_no_epoch_are_a_problem(unfinished, every):
+    storage.record_config(unfinished.path, CONFIG, every)
+    (listed,) = storage.list_unfinished_runs(unfinished.path.parent)
+    assert listed.problems == (f"{TRAINING} has checkpoint_every {every}; it must be at least 1",)
+
+
+def test_every_flipped_bit_of_the_configuration_is_noticed(unfinished):
+    file = unfinished.path / TRAINING
+    content = file.read_bytes()
+    for place in range(0, len(content), 3):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << place % 8
+        file.write_bytes(damaged)
+        found = storage.open_unfinished_run(unfinished.path)
+        same = (found.config, found.checkpoint_every) == (CONFIG, 3)
+        assert found.problems or same, place  # white space may change
+
+
+def test_checkpoints_of_another_run_are_a_problem(unfinished):
+    storage.save_checkpoint(unfinished.path / CHECKPOINTS, 30, {"a": np.arange(3)}, {}, run="run-x")
+    (listed,) = storage.list_unfinished_runs(unfinished.path.parent)
+    line = f"step-000000030 is of run run-x, not of {unfinished.id}"
+    assert listed.problems == ("no checkpoint is intact", line)
+
+
+@pytest.mark.parametrize(
+    "special", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")]
+)
+@pytest.mark.parametrize("name", [PROGRESS, TRAINING, ".lock", CHECKPOINTS])
+def test_pipes_folders_and_devices_do_not_disturb_the_list(unfinished, special, name):
+    other = begin(unfinished.path.parent, CONFIG | {"algo": "mbpo"})
+    path = unfinished.path / name
+    if path.exists():
+        path.rename(unfinished.path / "moved")
+    special(path)
+    listed = storage.list_unfinished_runs(unfinished.path.parent)
+    assert {run.path for run in listed} == {other.path, unfinished.path}
+    for run in listed:
+        assert isinstance(run.rows(), list)
+        assert run.time
+        assert run.step in (0, 20)
+
+
+def test_times_beyond_the_calendar_are_shown(unfinished):
+    os.utime(unfinished.path, (1e15, 1e15))
+    assert unfinished.time[:4] in ("9999", "2446")  # the latest of some file systems
+
+
+@pytest.mark.parametrize("text", ["x" * 300, "a\0b", "x" * 5000, "a/" * 3000])
+def test_names_that_no_run_can_have_are_refused_in_one_line(unfinished, text):
+    with pytest.raises(InputError, match="unknown value"):
+        storage.locate_run(unfinished.path.parent, text)

@@ -309,7 +309,9 @@ def test_until_solved_stops_once_every_seed_has_solved(
     ("field", "args", "options", "valid"),
     [
         ("agent", (3, riverswim(), 1), {}, "a name or an Agent"),
-        ("mdp", ("psrl", "riverswim", 1), {}, "TabularMDP"),
+        ("mdp", ("psrl", 3, 1), {}, "TabularMDP"),
+        ("agent", ("riverswim", "psrl", 1), {}, "they are swapped"),
+        ("env", ("psrl", "riverswm", 1), {}, "did you mean 'riverswim'"),
         ("until_solved", ("psrl", riverswim(), 1), {"until_solved": True}, "deep_sea"),
         ("c", ("narl-ucrl", riverswim(), 1), {"c": -1}, "0"),
         ("options", (RANDOM_AGENT, riverswim(), 1), {"c": 1}, "own"),

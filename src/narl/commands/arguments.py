@@ -6,10 +6,16 @@ arguments, `explain` finds the one that is wrong and says what would be right.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
+import inspect
 import io
+import itertools
+import os
 import re
+import sys
+import textwrap
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +24,7 @@ from typing import Annotated, Any, TypeVar
 
 import tyro
 
+from narl.commands.help_text import help_text, terminal_width
 from narl.errors import InputError, nearest, unknown
 
 Config = TypeVar("Config")
@@ -48,6 +55,17 @@ def runs_folder(given: Path | None) -> Path:
     return default_root() if given is None else given
 
 
+def import_from_working_folder() -> None:
+    """Let modules be imported from the working folder, as `python -m narl` does.
+
+    The folder comes last, so that its files do not hide installed packages. Only a command whose
+    words name the module calls this: a stored run may have come from anybody.
+    """
+    folder = os.getcwd()
+    if folder not in sys.path:
+        sys.path.append(folder)
+
+
 class Argument(typing.NamedTuple):
     """One argument of a command."""
 
@@ -60,6 +78,13 @@ class Argument(typing.NamedTuple):
     positional: bool
     many: bool
     required: bool
+    metavar: str = ""
+    """The name of the value, such as N; or of the argument itself, such as RUN."""
+    help: str = ""
+    hint: str = ""
+    """A remark, such as "(default: 256)"."""
+    group: str = ""
+    """The heading under which the option stands."""
 
     @property
     def has_opposite(self) -> bool:
@@ -67,16 +92,22 @@ class Argument(typing.NamedTuple):
         return self.kind is bool and self.optional
 
 
-def arguments_of(config: type) -> list[Argument]:
-    """Return the arguments of a command from its dataclass and the dataclasses nested in it."""
+def arguments_of(config: type, group: str = "") -> list[Argument]:
+    """Return the arguments of a command from its dataclass and the dataclasses nested in it.
+
+    The heading of a nested dataclass is the group of its options.
+    """
     hints = typing.get_type_hints(config, include_extras=True)
+    texts = field_texts(config)
     arguments: list[Argument] = []
     for field in dataclasses.fields(config):
         hint = hints[field.name]
         extras = getattr(hint, "__metadata__", ())
         kind = typing.get_args(hint)[0] if extras else hint
+        # `value` and `either` leave their texts here.
+        given = next((extra for extra in extras if hasattr(extra, "help_behavior_hint")), None)
         if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-            arguments += arguments_of(kind)
+            arguments += arguments_of(kind, str(getattr(given, "name", None) or group))
             continue
         many = typing.get_origin(kind) is tuple
         optional = typing.get_origin(kind) in (typing.Union, types.UnionType)
@@ -85,8 +116,29 @@ def arguments_of(config: type) -> list[Argument]:
         positional = tyro.conf.Positional in extras
         name = field.name.upper() if positional else "--" + field.name.replace("_", "-")
         required = field.default is dataclasses.MISSING
-        arguments.append(Argument(name, kind, optional, positional, many, required))
+        argument = Argument(name, kind, optional, positional, many, required, group=group)
+        arguments.append(
+            argument._replace(
+                metavar=getattr(given, "metavar", None) or "",
+                help=getattr(given, "help", None) or texts.get(field.name, ""),
+                hint=str(getattr(given, "help_behavior_hint", None) or ""),
+            )
+        )
     return arguments
+
+
+def field_texts(config: type) -> dict[str, str]:
+    """Return the texts below the fields of a dataclass; none of one that is made at run time."""
+    try:
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(config))).body
+    except (OSError, TypeError):
+        return {}
+    assert isinstance(definition, ast.ClassDef)
+    texts = {}
+    for field, below in itertools.pairwise(definition.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
+            texts[ast.unparse(field.target)] = str(ast.literal_eval(below.value))
+    return texts
 
 
 def parse(
@@ -101,7 +153,9 @@ def parse(
     `hints` are remarks for options that users may look for under another name.
     """
     if any(argument in ("-h", "--help") for argument in arguments):
-        return _parse_with_tyro(config, prog, ["--help"])
+        about = inspect.cleandoc(config.__doc__ or "")
+        sys.stdout.write(help_text(prog, about, arguments_of(config), terminal_width()))
+        raise SystemExit(0)
     if not any(argument.startswith("--tyro-") for argument in arguments):
         with contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(SystemExit):
             return _parse_with_tyro(config, prog, _with_values(config, arguments))
@@ -133,14 +187,19 @@ def explain(
             taken += 1
             if taken > len(places) and not (places and places[-1].many):
                 return InputError(f"{token}: one argument too many; it is like `{example}`")
+            place = places[min(taken, len(places)) - 1]
+            choices = typing.get_args(place.kind)
+            if typing.get_origin(place.kind) is typing.Literal and token not in choices:
+                return unknown(place.name, token, choices)
             continue
         flag, has_value, text = token.partition("=")
         flag = flag.replace("_", "-")
         if hints is not None and flag in hints:
             return InputError(f"{flag}: unknown option; {hints[flag]}")
         if flag not in names:
-            close = nearest(flag, names)
-            return InputError(f"{flag}: unknown option; did you mean {close}? (see {prog} --help)")
+            close = nearest(flag.lstrip("-"), [name.lstrip("-") for name in names])
+            hint = "" if close is None else f"; did you mean --{close}?"
+            return InputError(f"{flag}: unknown option{hint} (see {prog} --help)")
         error = _value_error(flag, options.get(flag), text if has_value else None, tokens)
         if error is not None:
             return error

@@ -25,6 +25,8 @@ from narl.errors import InputError
 from narl.options import OptionField, choices_of, split_optional
 
 Own = TypeVar("Own")
+BASIC, OUTPUT = "basic options", "output"
+"""The headings of the options without a group, and of those that only the command has."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +58,7 @@ class ConfigCommand(Generic[Own]):
             for field in self.fields:
                 text = typed[field.name]
                 if text is not None and not (field.option.switch and text is False):
-                    given[field.name] = _as_value(field, text)
+                    given[field.name] = read_value(field, text)
         return given, form.own
 
     def errors_as_typed(self) -> contextlib.AbstractContextManager[None]:
@@ -66,11 +68,13 @@ class ConfigCommand(Generic[Own]):
     @functools.cached_property
     def form(self) -> type:
         """The dataclass that tyro fills; groups of options are dataclasses nested in it."""
-        arguments = [_argument(field) for field in self.fields if not field.option.group]
-        members: list[Any] = [*arguments, _nested("own", self.own, "")]
+        positional = [field for field in self.fields if field.default is dataclasses.MISSING]
+        members: list[Any] = [_argument(field) for field in positional]
         for name, group in _group_fields(self.fields).items():
-            options = [_argument(field) for field in self.fields if field.option.group == group]
+            fields = [field for field in self.fields if field not in positional]
+            options = [_argument(field) for field in fields if _group(field) == group]
             members.append(_nested(name, dataclasses.make_dataclass(name, options), group))
+        members.append(_nested("own", self.own, OUTPUT))
         form = dataclasses.make_dataclass("Arguments", members)
         form.__doc__ = self.own.__doc__
         return form
@@ -78,8 +82,13 @@ class ConfigCommand(Generic[Own]):
 
 def _group_fields(fields: Sequence[OptionField]) -> dict[str, str]:
     """Return the groups of the options by the names of their fields."""
-    groups = dict.fromkeys(field.option.group for field in fields if field.option.group)
+    options = [field for field in fields if field.default is not dataclasses.MISSING]
+    groups = dict.fromkeys(_group(field) for field in options)
     return {f"group_{index}": group for index, group in enumerate(groups)}
+
+
+def _group(field: OptionField) -> str:
+    return field.option.group or BASIC
 
 
 def _nested(name: str, kind: type, heading: str) -> tuple[str, Any, Any]:
@@ -110,7 +119,7 @@ def _argument(field: OptionField) -> tuple[str, Any, Any]:
     return name, typed, dataclasses.field(default=None)
 
 
-def _as_value(field: OptionField, text: Any) -> Any:
+def read_value(field: OptionField, text: Any) -> Any:
     """Return the value of an option; texts of several numbers, or of a number or none, are read."""
     kind, _ = split_optional(field.annotation)
     if not isinstance(text, str) or kind is str:

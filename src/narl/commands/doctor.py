@@ -22,6 +22,7 @@ PACKAGES = (
 )
 EXTRAS = {
     "imageio-ffmpeg": "video",
+    "pandas": "pandas",
     "tensorboardX": "tensorboard",
     "wandb": "wandb",
 }

@@ -18,6 +18,7 @@ from narl.commands.arguments import (
     runs_folder,
     value,
 )
+from narl.commands.find_run import RUN_HELP, find_policy
 from narl.errors import EnvironmentFault, Failure, InputError
 from narl.validation import check_count
 
@@ -35,14 +36,17 @@ class Eval:
     episodes are the same at every call, and none of them was played during the training.
     """
 
-    run: Annotated[Positional[str], value("RUN")]
-    """id of a run, beginning of the id, or its folder (also the folder of a saved agent)"""
+    run: Annotated[Positional[str], value("RUN", help=f"{RUN_HELP}; or a saved agent's folder")]
     episodes: Annotated[int, value("N", "(default: 10)")] = 10
     """episodes of each seed"""
     seed: Annotated[int | None, value("SEED", "(default: all)")] = None
     """evaluate the policy of this seed only"""
+    best: Switch = False
+    """evaluate every policy as it was at its best evaluation, not the last one"""
     video: Annotated[Path | None, value("FILE")] = None
     """record the first episode of the best seed as .mp4 or .gif (needs narl[video])"""
+    trust_env_module: Switch = False
+    """import the module that the run names, if its environment is like my_module:MyEnv-v0"""
     runs: RunsFolder = None
     """folder of the runs"""
     json: Switch = False
@@ -70,17 +74,18 @@ def main(arguments: Sequence[str]) -> int:
 
 def evaluate(args: Eval) -> tuple[dict[str, Any], Failure | None]:
     """Return the JSON object that `--json` prints, and why a video could not be recorded."""
+    from narl.commands.load_policy import load_policy
+
     check_count("episodes", args.episodes)
-    path, is_finished = find_policy(args)
+    root = runs_folder(args.runs)
+    find_policy(root, args.run)  # before JAX is imported
     if args.video is not None:
         check_video_path(args.video)
-    from narl.deep.agent import load
-
-    agent = load(path)
+    agent, path, is_finished = load_policy(
+        root, args.run, best=args.best, trust_env_module=args.trust_env_module
+    )
     seeds = agent.seeds if args.seed is None else (args.seed,)
     agent.policy.actor(seeds[0])  # refuses a seed that was not trained
-    if args.video is not None:
-        check_pictures(agent)
     results = [evaluate_seed(agent, args.episodes, seed) for seed in seeds]
     best_seed = max(results, key=lambda result: result["mean"])["seed"]
     failure = None if args.video is None else record_video(agent, args.video, best_seed)
@@ -92,26 +97,12 @@ def evaluate(args: Eval) -> tuple[dict[str, Any], Failure | None]:
         "env": agent.config.env,
         "step": agent.num_steps,
         "finished": is_finished,
+        "best": args.best,
         "episodes": args.episodes,
         "seeds": results,
         "best_seed": best_seed,
         "video": str(args.video) if has_video else None,
     }, failure
-
-
-def find_policy(args: Eval) -> tuple[Path, bool]:
-    """Return the folder that holds the policy, and whether its training is finished."""
-    from narl.storage import MANIFEST, UnfinishedRun, locate_run
-
-    folder = Path(args.run)
-    if (folder / MANIFEST).is_file():
-        return folder, True
-    run = locate_run(runs_folder(args.runs), args.run)
-    if not isinstance(run, UnfinishedRun):
-        return run.path, True
-    if not run.step:
-        raise InputError(f"run: {run.path.name} has no checkpoint yet; wait for its first epoch")
-    return run.path, False
 
 
 def evaluate_seed(agent: Agent, num_episodes: int, seed: int) -> dict[str, Any]:
@@ -131,49 +122,45 @@ def evaluate_seed(agent: Agent, num_episodes: int, seed: int) -> dict[str, Any]:
 def record_video(agent: Agent, path: Path, seed: int) -> Failure | None:
     """Record a video; a failure is returned, not raised, so that the returns are printed."""
     from narl.console import note
+    from narl.deep.rendering_backend import check_rendering
 
     note(f"recording the first episode of seed {seed}")
     try:
-        agent.record(path, seed)
+        try:
+            agent.record(path, seed)
+        except EnvironmentFault:
+            check_rendering()  # raises the reason if MuJoCo cannot draw
+            raise
     except (EnvironmentFault, InputError) as error:
-        return Failure(as_typed(Eval, str(error)))
+        return Failure(f"no video was made: {as_typed(Eval, str(error))}")
     except OSError as error:
         return Failure(f"--video: {path} was not written: {error.strerror or error}")
     return None
 
 
 def check_video_path(path: Path) -> None:
-    """Refuse a video that could not be written, before any episode is played."""
-    from narl.deep.video import check_video
+    """Refuse a file that could not be written, before any episode is played."""
+    from narl.deep.video import check_video_name
     from narl.storage import check_writable
 
-    check_video(path)
+    check_video_name(path)
     if path.is_dir():
         raise InputError(f"video: {path} is a folder; give a file, such as video.mp4")
     check_writable("video", path.absolute().parent, f"choose another place than {path}")
 
 
-def check_pictures(agent: Agent) -> None:
-    """Draw one picture; raise one line that says why it cannot be drawn."""
-    from narl.deep.rendering_backend import check_rendering
-
-    try:
-        agent.picture()
-    except EnvironmentFault as fault:
-        check_rendering()  # raises the reason if MuJoCo cannot draw
-        raise Failure(f"video: {fault}") from fault
-
-
 def print_result(result: dict[str, Any]) -> None:
     """Print a row per seed for people."""
     from narl.console import make_table, stdout
+    from narl.display import figure
 
     figures = ("mean", "std", "min", "max", "length")
     table = make_table("seed", *figures, numbers=("seed", *figures))
     for per_seed in result["seeds"]:
-        table.add_row(str(per_seed["seed"]), *(f"{per_seed[name]:.1f}" for name in figures))
+        table.add_row(str(per_seed["seed"]), *(figure(per_seed[name]) for name in figures))
     console = stdout()
     state = "" if result["finished"] else ", not finished"
+    state += ", best policies" if result["best"] else ""
     console.print(
         f"{result['algo']} on {result['env']}, step {result['step']}{state}: "
         f"returns of {result['episodes']} episodes"

@@ -11,7 +11,7 @@ from tyro.conf import Positional
 
 from narl.commands.arguments import RunsFolder, Switch, parse, value
 from narl.errors import InputError
-from narl.storage.folder import check_writable
+from narl.storage.files import check_name, check_writable
 
 if TYPE_CHECKING:
     from narl.report.document import Outcome, Section
@@ -28,18 +28,18 @@ class Report:
 
     - Without RUN it shows the experiments: what `narl reproduce` has left in the
       folder of the results.
-    - With RUN it shows trainings of `narl train`, unfinished ones too. Those of one
-      environment share their charts.
+    - With RUN it shows runs of `narl tabular` and `narl train`, unfinished trainings too.
+      Those of one environment share their charts.
     """
 
     run: Annotated[Positional[tuple[str, ...]], value("[RUN ...]")] = ()
-    """trainings: ids, beginnings of ids, or folders"""
+    """runs: ids, their beginnings or last ten digits, folders, or latest"""
     out: Annotated[Path, value("FILE.html", "(default: report.html)")] = Path("report.html")
     """the file to write; the pictures go beside it"""
     results: Annotated[Path, value("DIR", "(default: results)")] = Path("results")
     """folder of the outcomes"""
     also: Annotated[Path | None, value("DIR", "")] = None
-    """another folder of outcomes; what is in both is taken from this one"""
+    """another folder of outcomes to show too; at the same scale this one is taken"""
     scale: Annotated[
         Literal["smoke", "small", "paper"] | None,
         value("smoke|small|paper", "(default: the largest there is)"),
@@ -54,6 +54,7 @@ class Report:
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status."""
     config = parse(Report, "narl report", arguments, EXAMPLE)
+    check_name("--out", config.out, "choose another")
     if config.out.suffix.lower() != ".html" or config.out.is_dir():
         name = config.out.with_suffix(".html").name
         raise InputError(f"--out: {config.out} is no .html file; such as {name}")
@@ -81,8 +82,15 @@ def _experiments(config: Report) -> list[Section]:
     """Return the sections of the experiments in the folders of results."""
     if config.runs is not None:
         raise InputError(f"--runs: it is for trainings; name some, such as `{TRAININGS}`")
-    outcomes = load_outcomes(config.results, config.also, config.scale)
-    return [outcome.section() for outcome in outcomes]
+    from narl.experiments.judgement import improvement_charts
+
+    sections = [
+        outcome.section() for outcome in load_outcomes(config.results, config.also, config.scale)
+    ]
+    return [
+        dataclasses.replace(section, charts=[*section.charts, *improvement_charts(section.tables)])
+        for section in sections
+    ]
 
 
 def _trainings(config: Report) -> list[Section]:
@@ -94,42 +102,58 @@ def _trainings(config: Report) -> list[Section]:
     }
     for name in (name for name, given in is_given.items() if given):
         raise InputError(f"{name}: it is for experiments, not for trainings; leave it out, or RUN")
+    from narl.commands.find_run import find_run
+    from narl.report.tabular_report import tabular_sections
     from narl.report.training_report import training_sections
     from narl.report.training_summary import summarise_training
-    from narl.storage import default_root, locate_run
+    from narl.storage import Run, default_root
 
     root = default_root() if config.runs is None else config.runs
-    runs = [locate_run(root, run) for run in config.run]
-    without_duplicates = {run.path.resolve(): run for run in runs}
-    return training_sections([summarise_training(run) for run in without_duplicates.values()])
+    runs = {run.path.resolve(): run for run in (find_run(root, name) for name in config.run)}
+    tabular = [
+        run
+        for run in runs.values()
+        if isinstance(run, Run) and run.config.get("experiment") == "tabular"
+    ]
+    trainings = [summarise_training(run) for run in runs.values() if run not in tabular]
+    return [*tabular_sections(tabular), *training_sections(trainings)]
 
 
 def load_outcomes(folder: Path, also: Path | None, scale: str | None) -> list[Outcome]:
-    """Return one outcome per experiment in the folders, in the order of the paper.
+    """Return the outcomes in the folders, in the order of the paper.
 
-    An experiment that is in both folders is taken from ``also``. Without a ``scale``, the largest
-    scale of each experiment is taken.
+    Without a ``scale``, the largest scale of each experiment is taken, wherever it is; what
+    ``also`` holds at smaller scales follows it. At the same scale ``also`` comes before ``folder``.
     """
+    from narl.console import note
     from narl.experiments import EXPERIMENTS
     from narl.report.document import load_outcome
 
+    for name, place in (("--results", folder), ("--also", also or folder)):
+        check_name(name, place, "choose another")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--results: {folder} is not a folder; choose another")
     if also is not None and not also.is_dir():
         raise InputError(f"--also: {also} is not a folder; choose another or leave it out")
     scales = SCALES if scale is None else (scale,)
     by_experiment: dict[str, dict[str, Outcome]] = {}
+    asked: set[tuple[str, str]] = set()
     for place in (folder, *([] if also is None else [also])):
-        in_place: dict[str, dict[str, Outcome]] = {}
         for path in sorted(place.glob("*.json")):
-            outcome = load_outcome(path)
+            try:
+                outcome = load_outcome(path)
+            except InputError as error:
+                note(f"{error}; the report is made without it")
+                continue
             if outcome.scale in scales:
-                in_place.setdefault(outcome.id, {})[outcome.scale] = outcome
-        by_experiment |= in_place
+                by_experiment.setdefault(outcome.id, {})[outcome.scale] = outcome
+                if place == also:
+                    asked.add((outcome.id, outcome.scale))
     order = [*EXPERIMENTS, *sorted(set(by_experiment) - set(EXPERIMENTS))]
     outcomes = []
-    for by_scale in (by_experiment.get(id_, {}) for id_ in order):
-        outcomes += [by_scale[name] for name in scales if name in by_scale][:1]
+    for id_ in order:
+        found = [x for name in scales if (x := by_experiment.get(id_, {}).get(name)) is not None]
+        outcomes += [*found[:1], *(x for x in found[1:] if (id_, x.scale) in asked)]
     if not outcomes:
         first = f"narl reproduce all --scale {scale or 'small'}"
         what = "outcomes" if scale is None else f"outcomes at scale {scale}"

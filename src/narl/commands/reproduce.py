@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional
 
-from narl.commands.arguments import RunsFolder, Switch, parse, value
-from narl.errors import InputError, unknown
-from narl.storage.folder import check_writable
+from narl.commands.arguments import RunsFolder, Switch, errors_as_typed, parse, value
+from narl.commands.executor_arguments import ExecutorArguments
+from narl.errors import Failure, InputError, unknown
+from narl.storage.files import check_writable
 
 if TYPE_CHECKING:
     from narl.experiments.experiment import Experiment
@@ -31,13 +32,27 @@ class Reproduce:
     """
 
     ids: Annotated[Positional[tuple[str, ...]], value("ID...")]
-    """fig1a, fig1b, fig1c, table1, ablation, fair, fig3a, table2, exploration; or all"""
+    """fig1a, fig1b, fig1c, table1, ablation, fair, fig2, fig3a, fig3b, fig3c, table2, fig4,
+    exploration; or all"""
     scale: Annotated[
         Literal["smoke", "small", "paper"], value("smoke|small|paper", "(default: small)")
     ] = "small"
     """how much is run: a quick look, minutes, or as much as in the paper"""
     results: Annotated[Path, value("DIR", "(default: results)")] = Path("results")
     """folder of the outcomes, which `narl report` reads"""
+    executor: Annotated[
+        Literal["local", "ray", "slurm"] | None,
+        value("local|ray|slurm", "(default: one run after the other in this process)"),
+    ] = None
+    """do the runs as a sweep first: in processes of this machine, on a Ray cluster (needs
+    narl[ray]), or as jobs of SLURM (needs narl[slurm]); with slurm the jobs are submitted, and the
+    same command without it is for when they are done"""
+    each: ExecutorArguments = dataclasses.field(default_factory=ExecutorArguments)
+    minutes: Annotated[float | None, value("N", "(default: until everything is done)")] = None
+    """stop after so many minutes, with a checkpoint; the same command continues from there"""
+    part: Annotated[str | None, value("I/N", "(default: 1/1)")] = None
+    """run only the I-th of N parts, such as 1/2 and 2/2 in two processes that share a GPU; the
+    claims are judged once all parts are done"""
     runs: RunsFolder = None
     """folder of the runs"""
     fresh: Switch = False
@@ -51,17 +66,29 @@ def main(arguments: Sequence[str]) -> int:
     config = parse(Reproduce, "narl reproduce", arguments, EXAMPLE)
     from narl import storage
     from narl.compilation import enable_cache
-    from narl.console import print_json
+    from narl.console import note, print_json
     from narl.experiments import EXPERIMENTS
+    from narl.report.document import save_outcome
 
+    read_part(config.part)
+    if config.minutes is not None and not config.minutes > 0:
+        raise InputError(f"--minutes: {config.minutes:g} is not more than 0")
     chosen = choose(config.ids, list(EXPERIMENTS))
     root = storage.check_root(storage.default_root() if config.runs is None else config.runs)
     check_writable("--results", config.results, "choose another")
     enable_cache()
+    with errors_as_typed(Reproduce):
+        if not _run_as_sweep([EXPERIMENTS[id_] for id_ in chosen], config, root):
+            return 0
+    deadline = None if config.minutes is None else time.monotonic() + 60 * config.minutes
     done: list[dict[str, Any]] = []
     for id_ in chosen:
         begin = time.perf_counter()
-        outcome, path = _reproduce(EXPERIMENTS[id_], config, root)
+        outcome = _reproduce(EXPERIMENTS[id_], config, root, deadline)
+        if outcome is None:
+            note(f"{id_}: part {config.part} is done; other parts are not, so no claim is judged")
+            continue
+        path = save_outcome(outcome, config.results)
         seconds = time.perf_counter() - begin
         if not config.json:
             show(outcome, path, seconds)
@@ -92,31 +119,82 @@ def choose(ids: Sequence[str], known: Sequence[str]) -> list[str]:
     return list(known) if "all" in ids else list(dict.fromkeys(ids))
 
 
-def _reproduce(experiment: Experiment, config: Reproduce, root: Path) -> tuple[Outcome, Path]:
-    """Return the outcome of an experiment and the file that holds it."""
+def _run_as_sweep(experiments: Sequence[Experiment], config: Reproduce, root: Path) -> bool:
+    """Do the runs of all experiments, if an executor is given; return whether they are done now."""
+    executor = config.executor
+    config.each.check(executor)
+    if executor is None:
+        return True
+    if config.fresh:
+        raise InputError("fresh: it has no effect with an executor; remove the runs instead")
+    from narl.commands.sweep_console import SweepConsole, describe_failure
+    from narl.console import print_json, stdout
+    from narl.sweeps.sweep_run import sweep_run
+
+    cells = {
+        f"{experiment.id} {label}": cell
+        for experiment in experiments
+        for label, cell in experiment.cells(config.scale).items()
+    }
+    runs = {run.id: run for run in (sweep_run(cell, label=name) for name, cell in cells.items())}
+    console = SweepConsole(list(runs.values()), root, executor, config.each, config.json)
+    if executor == "slurm":
+        jobs = console.submit_jobs()
+        if not jobs:
+            return True
+        line = f"submitted {len(jobs)} jobs; `narl sweep --status --runs {root}` shows them"
+        print_json({"jobs": jobs}) if config.json else stdout().print(line)
+        return False
+    console.run()
+    failed = [status for status in console.status.read() if status.state != "done"]
+    if failed:
+        others = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+        raise Failure(f"a run failed: {describe_failure(failed[0])}{others}")
+    return True
+
+
+def read_part(text: str | None) -> tuple[int, int]:
+    """Return the number of a part and the number of parts from "I/N"."""
+    try:
+        part, num_parts = (int(word) for word in (text or "1/1").split("/"))
+    except ValueError:
+        part = num_parts = 0
+    if not 1 <= part <= num_parts:
+        raise InputError(f"--part: {text!r} is not I/N with I from 1 to N, such as 1/2")
+    return part, num_parts
+
+
+def _reproduce(
+    experiment: Experiment, config: Reproduce, root: Path, deadline: float | None
+) -> Outcome | None:
+    """Return the outcome of an experiment; None if other parts of it are not done."""
     from narl.console import Bars
     from narl.experiments.experiment import ExperimentHooks, is_training, reproduce
-    from narl.report.document import save_outcome
 
     cells = experiment.cells(config.scale).values()
     with Bars(experiment.id, len(cells)) as bars:
         hooks = ExperimentHooks(bars.begin, bars.advance, bars.end)
 
-        def work(should_stop: Callable[[], bool]) -> Outcome:
+        def work(should_stop: Callable[[], bool]) -> Outcome | None:
+            def stops() -> bool:
+                return should_stop() or (deadline is not None and time.monotonic() > deadline)
+
             return reproduce(
                 experiment,
                 config.scale,
                 root,
                 hooks=hooks,
-                should_stop=should_stop,
+                should_stop=stops,
                 fresh=config.fresh,
+                part=read_part(config.part),
             )
 
-        outcome = _run(work, with_checkpoints=any(map(is_training, cells)))
-    return outcome, save_outcome(outcome, config.results)
+        return _run(work, with_checkpoints=any(map(is_training, cells)))
 
 
-def _run(work: Callable[[Callable[[], bool]], Outcome], *, with_checkpoints: bool) -> Outcome:
+def _run(
+    work: Callable[[Callable[[], bool]], Outcome | None], *, with_checkpoints: bool
+) -> Outcome | None:
     """Return the outcome; an interrupt ends the work at once, or after its checkpoint."""
     from narl.compilation import is_compiling
     from narl.console import note

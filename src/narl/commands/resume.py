@@ -12,10 +12,12 @@ from narl.commands.arguments import (
     RunsFolder,
     Switch,
     errors_as_typed,
+    import_from_working_folder,
     parse,
     runs_folder,
     value,
 )
+from narl.commands.find_run import RUN_HELP, find_run
 from narl.errors import InputError
 
 EXAMPLE = "narl resume train-narl-hopper-v5"
@@ -28,12 +30,15 @@ class Resume:
     The result is that of a training that was never interrupted, bit for bit on the same machine.
     """
 
-    run: Annotated[Positional[str], value("RUN")]
-    """id of the run, beginning of the id, or its folder (ID.part)"""
+    run: Annotated[Positional[str], value("RUN", help=RUN_HELP)]
     tensorboard: Annotated[str | None, value("DIR")] = None
     """write metrics for TensorBoard to this folder (needs narl[tensorboard])"""
     wandb: Annotated[str | None, value("PROJECT")] = None
     """write metrics to this project of Weights & Biases (needs narl[wandb])"""
+    trust_env_module: Switch = False
+    """import the module that the run names, if its environment is like my_module:MyEnv-v0"""
+    any_code: Switch = False
+    """go on even if the code of a user's environment has changed since"""
     runs: RunsFolder = None
     """folder of the runs"""
     json: Switch = False
@@ -45,17 +50,25 @@ def main(arguments: Sequence[str]) -> int:
     args = parse(Resume, "narl resume", arguments, EXAMPLE)
     from narl.commands.training_console import TrainingConsole, print_training, training_result
     from narl.console import note, print_json
-    from narl.deep.checked_config import config_from_record
-    from narl.storage import UnfinishedRun, locate_run
+    from narl.deep.checked_config import check_config, config_from_record
+    from narl.deep.env_code import env_module_problem
+    from narl.deep.run_artifacts import not_written_by_narl
+    from narl.storage import UnfinishedRun
 
     root = runs_folder(args.runs)
-    run = locate_run(root, args.run, unfinished_first=True)
+    run = find_run(root, args.run, unfinished_first=True)
     if isinstance(run, UnfinishedRun) and run.problems:
         raise InputError(
             f"run {run.id}: {'; '.join(run.problems)}; train it anew (the `narl train` that "
             f"began it, with --fresh), or remove it (`narl runs remove {run.path.name}`)"
         )
-    config = config_from_record(run.config)
+    with not_written_by_narl(f"run {run.id}:", "remove it"):
+        config = config_from_record(run.config)
+        check_config(config)
+    if args.trust_env_module:
+        import_from_working_folder()
+    elif isinstance(run, UnfinishedRun) and (problem := env_module_problem(config.env)):
+        raise InputError(problem)
     if not isinstance(run, UnfinishedRun):
         note(f"{run.id} is finished; there is nothing to continue")
         if args.json:
@@ -67,4 +80,9 @@ def main(arguments: Sequence[str]) -> int:
     runs = args.runs if folder == root.resolve() else folder
     console = TrainingConsole(runs, args.json, args.tensorboard, args.wandb)
     with errors_as_typed(Resume):
-        return console.train(config, checkpoint_every=run.checkpoint_every, unfinished=True)
+        return console.train(
+            config,
+            checkpoint_every=run.checkpoint_every,
+            unfinished=True,
+            any_code=args.any_code,
+        )

@@ -1,36 +1,44 @@
-"""`narl runs`: list, show and remove stored runs."""
+"""`narl runs`: list, show, compare and remove stored runs."""
 
 from __future__ import annotations
 
 import dataclasses
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from tyro.conf import Positional
 
 from narl.commands.arguments import RunsFolder, Switch, parse, runs_folder, value
-from narl.errors import InputError, nearest
+from narl.commands.find_run import RUN_HELP, find_run, find_run_folder
+from narl.errors import InputError, did_you_mean
 
 HELP = """\
-usage: narl runs [list | show RUN | remove RUN...] [OPTIONS]
+usage: narl runs [list | show RUN | compare RUN... | remove RUN...] [OPTIONS]
 
 Runs in the folder `runs`, or in the folder that NARL_RUNS names: finished
 ones, and trainings that are unfinished (ID.part; narl resume continues them).
-RUN is an id, the beginning of an id, or the folder of a run.
+RUN is an id, its beginning or its last ten digits, the folder of a run, or
+latest.
 
-  narl runs list            list all runs, newest first (also: narl runs)
-  narl runs show RUN        show configuration, results, machine and arrays
-  narl runs remove RUN...   delete runs
+  narl runs list              list all runs, newest first (also: narl runs)
+  narl runs list --env hopper --algo narl    those that fit
+  narl runs show RUN          show results and the options that were changed
+  narl runs compare RUN...    show results and differing options side by side
+  narl runs remove RUN...     delete runs (also: narl runs rm)
 
-  narl runs show --help     arguments and options of an action
+  narl runs show --help       arguments and options of an action
 """
 
 
 @dataclasses.dataclass(frozen=True)
 class ListRuns:
-    """List the stored runs, newest first."""
+    """List the stored runs, newest first, with the options that differ from the defaults."""
 
+    env: Annotated[str | None, value("ENV")] = None
+    """only runs of this environment; a part of its name is enough"""
+    algo: Annotated[str | None, value("NAME")] = None
+    """only runs of this algorithm or agent"""
     runs: RunsFolder = None
     """folder of the runs"""
     json: Switch = False
@@ -39,10 +47,22 @@ class ListRuns:
 
 @dataclasses.dataclass(frozen=True)
 class ShowRun:
-    """Show one run: configuration, results, versions and arrays."""
+    """Show one run: its results, the options that were changed, and the machine."""
 
-    run: Annotated[Positional[str], value("RUN")]
-    """id of the run, beginning of the id, or its folder"""
+    run: Annotated[Positional[str], value("RUN", help=RUN_HELP)]
+    all: Switch = False
+    """show every option, metric, version and array"""
+    runs: RunsFolder = None
+    """folder of the runs"""
+    json: Switch = False
+    """print one JSON object on stdout, everything else on stderr"""
+
+
+@dataclasses.dataclass(frozen=True)
+class CompareRuns:
+    """Show runs side by side: their results, and the options in which they differ."""
+
+    run: Annotated[Positional[tuple[str, ...]], value("RUN...", help=RUN_HELP)]
     runs: RunsFolder = None
     """folder of the runs"""
     json: Switch = False
@@ -53,8 +73,7 @@ class ShowRun:
 class RemoveRuns:
     """Delete runs. If one of them does not exist, none is deleted."""
 
-    run: Annotated[Positional[tuple[str, ...]], value("RUN...")]
-    """ids of runs, beginnings of ids, or folders"""
+    run: Annotated[Positional[tuple[str, ...]], value("RUN...", help=RUN_HELP)]
     yes: Switch = False
     """delete without asking"""
     runs: RunsFolder = None
@@ -72,9 +91,9 @@ def main(arguments: Sequence[str]) -> int:
     if action.startswith("-"):
         action, rest = "list", list(arguments)
     if action not in ACTIONS:
+        hint = did_you_mean(action, ACTIONS)
         raise InputError(
-            f"{action}: unknown action; did you mean {nearest(action, ACTIONS)!r}? "
-            f"(one of {', '.join(ACTIONS)})"
+            f"{action}: unknown action{hint or ';'} it must be one of {', '.join(ACTIONS)}"
         )
     return ACTIONS[action](rest)
 
@@ -83,16 +102,21 @@ def list_runs(arguments: Sequence[str]) -> int:
     """Run `narl runs list` and return its exit status."""
     args = parse(ListRuns, "narl runs list", arguments, "narl runs list --json")
     from narl import storage
-    from narl.commands.runs_table import print_run_list, summarise_run
+    from narl.commands.runs_table import is_chosen, print_run_list, summarise_run
     from narl.console import print_json, stdout
 
     root = runs_folder(args.runs)
-    runs = [summarise_run(run) for run in storage.list_runs(root)]
-    unfinished = [summarise_run(run) for run in storage.list_unfinished_runs(root)]
+    runs: list[storage.Run | storage.UnfinishedRun] = [*storage.list_runs(root)]
+    unfinished = storage.list_unfinished_runs(root)
+    listed = [*runs, *unfinished] if args.json else [*unfinished, *runs]
+    pairs = [(run, summarise_run(run)) for run in listed]
+    chosen = [pair for pair in pairs if is_chosen(pair[1], args.env, args.algo)]
     if args.json:
-        print_json({"root": str(root), "runs": runs + unfinished})
-    elif runs or unfinished:
-        print_run_list(unfinished + runs)
+        print_json({"root": str(root), "runs": [summary for _, summary in chosen]})
+    elif chosen:
+        print_run_list(chosen)
+    elif pairs:
+        stdout().print(f"none of the {len(pairs)} runs in {root} fits --env and --algo")
     else:
         stdout().print(f"{root} holds no runs yet; such as `narl tabular narl-ucrl riverswim`")
     return 0
@@ -101,66 +125,35 @@ def list_runs(arguments: Sequence[str]) -> int:
 def show_run(arguments: Sequence[str]) -> int:
     """Run `narl runs show` and return its exit status."""
     args = parse(ShowRun, "narl runs show", arguments, "narl runs show tabular-narl-ucrl")
-    from narl.commands.runs_table import summarise_run
+    from narl.commands.run_details import print_all, print_run, run_details
     from narl.console import print_json
-    from narl.deep.config import EPOCH_COLUMNS
-    from narl.storage import UnfinishedRun, locate_run
 
-    run = locate_run(runs_folder(args.runs), args.run)
-    parts: dict[str, dict[str, Any]]
-    if isinstance(run, UnfinishedRun):
-        summary = summarise_run(run)
-        parts = {"config": run.config, "last_epoch": run.last_row(EPOCH_COLUMNS) or {}}
-        state = {name: summary[name] for name in ("step", "steps", "time", "process", "problems")}
-        shown = {"unfinished": state, **parts}
-    else:
-        arrays = run.arrays()
-        summary = {"run": run.id, "path": str(run.path)}
-        parts = {"config": run.config, "metrics": run.metrics, "environment": run.environment}
-        shown = parts | {
-            "arrays": {name: f"{x.dtype} {list(x.shape)}" for name, x in arrays.items()}
-        }
-        parts["arrays"] = {
-            name: {"shape": list(x.shape), "dtype": str(x.dtype)} for name, x in arrays.items()
-        }
+    run = find_run(runs_folder(args.runs), args.run)
     if args.json:
-        print_json(summary | parts)
+        print_json(run_details(run))
+    elif args.all:
+        print_all(run)
     else:
-        _print_parts(run.path.name, str(run.path), shown)
+        print_run(run)
     return 0
 
 
-def _print_parts(name: str, path: str, parts: dict[str, dict[str, Any]]) -> None:
-    from narl.console import make_fact_table, stdout
+def compare_runs(arguments: Sequence[str]) -> int:
+    """Run `narl runs compare` and return its exit status."""
+    example = "narl runs compare train-narl-hopper train-mbpo-hopper"
+    args = parse(CompareRuns, "narl runs compare", arguments, example)
+    from narl.commands.run_details import compare, print_comparison
+    from narl.console import print_json
 
-    console = stdout()
-    console.print(name, style="bold", soft_wrap=True)
-    console.print(path, soft_wrap=True)
-    for title, entries in parts.items():
-        console.print(f"\n{title}", style="bold")
-        table = make_fact_table(indent=2)
-        for row in _flatten(entries):
-            table.add_row(*row)
-        console.print(table)
-
-
-def _flatten(entries: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Return nested entries as pairs of a dotted name and a text."""
-    rows: list[tuple[str, str]] = []
-    for name, entry in entries.items():
-        if isinstance(entry, dict):
-            rows += _flatten(entry, f"{prefix}{name}.")
-        else:
-            rows.append((prefix + name, _as_text(entry)))
-    return rows
-
-
-def _as_text(entry: Any) -> str:
-    if isinstance(entry, list):
-        return ", ".join("-" if item is None else str(item) for item in entry)
-    if isinstance(entry, float):
-        return f"{entry:.6g}"
-    return "" if entry is None else str(entry)
+    if len(args.run) < 2:
+        raise InputError(f"RUN: {len(args.run)} given; two or more are compared, as `{example}`")
+    runs = [find_run(runs_folder(args.runs), run) for run in args.run]
+    comparison = compare(runs)
+    if args.json:
+        print_json(comparison)
+    else:
+        print_comparison(comparison)
+    return 0
 
 
 def remove_runs(arguments: Sequence[str]) -> int:
@@ -169,14 +162,17 @@ def remove_runs(arguments: Sequence[str]) -> int:
     args = parse(RemoveRuns, "narl runs remove", arguments, example)
     from narl import storage
     from narl.console import note, print_json
+    from narl.storage.runs import is_run_id
 
     if not args.run:
         raise InputError(f"RUN: missing; it is like `{example}`")
     root = runs_folder(args.runs)
-    folders = [storage.locate_folder(root, run) for run in args.run]
+    folders = [find_run_folder(root, run) for run in args.run]
     for folder in folders:
         if folder.parent.resolve() != root.resolve():
             raise InputError(f"RUN: {folder} is not in {root}; name its folder with --runs")
+        if not is_run_id(folder.name.removesuffix(storage.PART)):
+            raise InputError(f"RUN: {folder} does not have the name of a run; remove it yourself")
     names = list(dict.fromkeys(folder.name for folder in folders))
     if not args.yes and not _confirm(names):
         note("nothing was removed")
@@ -202,4 +198,10 @@ def _confirm(names: Sequence[str]) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-ACTIONS = {"list": list_runs, "show": show_run, "remove": remove_runs}
+ACTIONS = {
+    "list": list_runs,
+    "show": show_run,
+    "compare": compare_runs,
+    "remove": remove_runs,
+    "rm": remove_runs,
+}

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from narl.console import PIPE_WIDTH, make_table, mean_return, stdout
+from rich.padding import Padding
+
+from narl.console import PIPE_WIDTH, make_table, stdout
 from narl.deep.config import EPOCH_COLUMNS
+from narl.display import figure, mean_figure
+from narl.errors import InputError
 from narl.options import as_text
-from narl.storage import Run, UnfinishedRun
+from narl.storage import PART, Run, UnfinishedRun
+
+NUM_DIGITS = 10
+"""Digits at the end of an id, which stand for it where a terminal is narrow."""
+ENVIRONMENT, MIN_ENVIRONMENT = 2, 8
+"""The column of the environments in a narrow table, and its width at least."""
 
 
 def summarise_run(run: Run | UnfinishedRun) -> dict[str, Any]:
@@ -60,16 +69,51 @@ def _training_config(config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def print_run_list(summaries: Sequence[dict[str, Any]]) -> None:
-    """Print a table of tabular runs and a table of trainings."""
-    tabular = [summary for summary in summaries if "unfinished" not in summary]
-    trainings = [summary for summary in summaries if "unfinished" in summary]
+def is_chosen(summary: dict[str, Any], env: str | None, algo: str | None) -> bool:
+    """Return whether a run has this environment and algorithm, as far as they are given.
+
+    Part of the environment's name is enough, in upper or lower case.
+    """
+    name = str(summary.get("algo") or summary.get("agent") or "")
+    has_env = env is None or env.lower() in str(summary["env"] or "").lower()
+    return has_env and (algo is None or algo.lower() == name.lower())
+
+
+def changed_options(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a recorded configuration that differ from the defaults.
+
+    The defaults are those of the agent, or of the algorithm on this environment. Of a
+    configuration that this version of narl cannot read, all options are returned.
+    """
+    if config.get("experiment") == "train":
+        from narl.deep import checked_config
+
+        try:
+            changed = checked_config.changed_options(checked_config.config_from_record(config))
+        except InputError:
+            return dict(config.get("settings") or {})
+        changed.pop("seeds", None)
+        return changed
+    from narl.tabular.options import AGENT_OPTIONS
+
+    kind, options = AGENT_OPTIONS.get(str(config.get("agent"))), config.get("options") or {}
+    usual = {} if kind is None else vars(kind())
+    return {name: x for name, x in options.items() if name not in usual or usual[name] != x}
+
+
+def print_run_list(pairs: Sequence[tuple[Run | UnfinishedRun, dict[str, Any]]]) -> None:
+    """Print runs and their summaries: a table of tabular runs and a table of trainings."""
+    tabular = [pair for pair in pairs if "unfinished" not in pair[1]]
+    trainings = [pair for pair in pairs if "unfinished" in pair[1]]
     if tabular:
-        _print_list("run", [_tabular_figures(summary) for summary in tabular], tabular)
+        _print_list("run", [_tabular_figures(summary) for _, summary in tabular], tabular)
     if tabular and trainings:
         stdout().print()
     if trainings:
-        _print_list("training", [_training_figures(summary) for summary in trainings], trainings)
+        figures = [_training_figures(summary) for _, summary in trainings]
+        if all(each["solved"] == "-" for each in figures):
+            figures = [{k: x for k, x in each.items() if k != "solved"} for each in figures]
+        _print_list("training", figures, trainings)
 
 
 def _tabular_figures(summary: dict[str, Any]) -> dict[str, str]:
@@ -78,21 +122,20 @@ def _tabular_figures(summary: dict[str, Any]) -> dict[str, str]:
     return {
         "episodes": str(summary["episodes"]),
         "seeds": str(len(summary["seeds"] or ())),
-        **{
-            column: "-" if regret.get(name) is None else f"{regret[name]:.2f}"
-            for column, name in figures.items()
-        },
+        **{column: figure(regret.get(name), 2) for column, name in figures.items()},
     }
 
 
 def _training_figures(summary: dict[str, Any]) -> dict[str, str]:
     seeds, solved = summary["seeds"] or (), summary["solved_step"] or ()
     step, returns = summary["step"], summary["final_return"]
+    can_be_solved = summary["settings"].get("solved_return") is not None
+    num_solved = sum(step is not None for step in solved)
     return {
         "step": f"{step}/{summary['steps']}" if summary["unfinished"] else str(step),
         "seeds": str(len(seeds)),
-        "return": mean_return(returns) if returns else "-",
-        "solved": f"{sum(step is not None for step in solved)}/{len(seeds)}",
+        "return": mean_figure(returns) if returns else "-",
+        "solved": f"{num_solved}/{len(seeds)}" if can_be_solved else "-",
     }
 
 
@@ -105,53 +148,51 @@ def _state(summary: dict[str, Any]) -> str:
 
 
 def _print_list(
-    title: str, figures: Sequence[dict[str, str]], summaries: Sequence[dict[str, Any]]
+    title: str,
+    figures: Sequence[dict[str, str]],
+    pairs: Sequence[tuple[Run | UnfinishedRun, dict[str, Any]]],
 ) -> None:
-    """Print runs as a table where the console is wide enough, else a few lines for each run."""
-    names = tuple(figures[0])
-    columns = (title, *names, "when (UTC)", "state", "options that differ")
-    table, console = make_table(*columns, numbers=names), stdout()
-    rows = []
-    for summary, cells, differing in zip(
-        summaries, figures, options_that_differ(summaries), strict=True
-    ):
+    """Print runs as a table; in a narrow terminal with short ids, and options on lines below."""
+    console, names = stdout(), tuple(figures[0])
+    full = make_table(title, *names, "when (UTC)", "state", "changed options", numbers=names)
+    short = [["id", "algorithm", "environment", *names, "when"]]
+    below: list[list[str]] = []
+    for (run, summary), cells in zip(pairs, figures, strict=True):
+        options = {} if summary["problems"] else changed_options(run.config)
+        changed = " ".join(f"{name}={as_text(value)}" for name, value in options.items())
         when = str(summary["time"] or "")[:16].replace("T", " ")
         cells = dict.fromkeys(names, "") if summary["problems"] else cells
-        rows.append((summary["run"], cells, (when, _state(summary), differing)))
-        style = "red" if summary["problems"] else ""
-        table.add_row(summary["run"], *cells.values(), *rows[-1][2], style=style)
+        style, state = "red" if summary["problems"] else "", _state(summary)
+        full.add_row(summary["run"], *cells.values(), when, state, changed, style=style)
+        digits = summary["run"].removesuffix(PART)[-NUM_DIGITS:]
+        about = [digits, str(summary.get("algo") or summary.get("agent")), str(summary["env"])]
+        short.append([*about, *cells.values(), when[5:]])
+        below.append([line for line in (state, changed) if line])
     unlimited = console.options.update(width=PIPE_WIDTH)
-    if console.measure(table, options=unlimited).maximum <= console.width:
-        console.print(table)
+    if console.measure(full, options=unlimited).maximum <= console.width:
+        console.print(full)
         return
-    for run, cells, facts in rows:
-        console.print(run, style="bold", soft_wrap=True)
-        figures_line = ", ".join(f"{name} {text}" for name, text in cells.items() if text)
-        for line in filter(None, (figures_line, *facts)):
-            console.print(f"  {line}")
+    header, *rows = _fit(short, console.width)
+    console.print(header, style="bold", no_wrap=True)
+    for row, facts in zip(rows, below, strict=True):
+        console.print(row, no_wrap=True)
+        for line in facts:
+            console.print(Padding(line, (0, 0, 0, 2)), style="dim")
 
 
-def options_that_differ(summaries: Sequence[dict[str, Any]]) -> list[str]:
-    """Return, for each run, the options in which the listed runs of its kind differ.
-
-    Runs of one kind have the same agent, or the same algorithm and environment.
-    """
-    kinds = [
-        ("agent", summary["agent"])
-        if "agent" in summary
-        else ("algo", summary["algo"], summary["env"])
-        for summary in summaries
-    ]
-    options = [summary.get("options") or summary.get("settings") or {} for summary in summaries]
-    values: dict[tuple[Any, ...], set[str]] = {}
-    for kind, own in zip(kinds, options, strict=True):
-        for name, value in own.items():
-            values.setdefault((*kind, name), set()).add(as_text(value))
-    return [
-        " ".join(
-            f"{name}={as_text(value)}"
-            for name, value in own.items()
-            if len(values[(*kind, name)]) > 1
-        )
-        for kind, own in zip(kinds, options, strict=True)
-    ]
+def _fit(rows: list[list[str]], width: int) -> list[str]:
+    """Return the rows of a table as lines; the environments are cut where it is too wide."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    excess = sum(widths) + len(widths) - 1 - width
+    widths[ENVIRONMENT] = max(widths[ENVIRONMENT] - max(excess, 0), MIN_ENVIRONMENT)
+    lines = []
+    for row in rows:
+        env, size = row[ENVIRONMENT], widths[ENVIRONMENT]
+        shown = [*row]
+        shown[ENVIRONMENT] = env if len(env) <= size else f"{env[: size - 1]}…"
+        padded = [
+            f"{cell:<{size}}" if i <= ENVIRONMENT else f"{cell:>{size}}"
+            for i, (cell, size) in enumerate(zip(shown, widths, strict=True))
+        ]
+        lines.append(" ".join(padded).rstrip())
+    return lines

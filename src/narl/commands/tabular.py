@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from narl.commands.arguments import RunsFolder, Switch, runs_folder
 from narl.commands.config_arguments import ConfigCommand
+from narl.display import counted, figure
 from narl.options import option_fields
 from narl.tabular.checked_options import all_option_fields
 from narl.tabular.config import Config, make_config
@@ -125,12 +126,12 @@ def show(config: Config, run: Run, found: bool) -> None:
         "+ estimation error": "estimation_error",
     }
     for label, name in rows.items():
-        numbers = (_number(metrics[name].get(figure)) for figure in names)
+        numbers = (figure(metrics[name].get(each), 2) for each in names)
         table.add_row(label, *numbers, style="bold" if label == name else "")
     console = stdout()
     console.print(
         f"{config.agent} on {run.config['env']}: {metrics['episodes']} episodes of "
-        f"{run.config['horizon']} steps, {_counted(len(run.config['seeds']), 'seed')}, "
+        f"{run.config['horizon']} steps, {counted(len(run.config['seeds']), 'seed')}, "
         f"V* = {metrics['v_star']:.4f}"
     )
     console.print(table)
@@ -146,21 +147,13 @@ def show(config: Config, run: Run, found: bool) -> None:
     console.print(f"kept in {run.path}", soft_wrap=True)
 
 
-def _number(x: float | None) -> str:
-    return "-" if x is None else f"{x:.2f}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _solved(episodes: list[int | None]) -> str:
     """Return how many seeds solved Deep Sea, and at which episode."""
     from narl.stats import median_iqr
 
     times = [math.inf if episode is None else float(episode) for episode in episodes]
     solved = sum(episode is not None for episode in episodes)
-    line = f"solved with {solved} of {_counted(len(episodes), 'seed')}"
+    line = f"solved with {solved} of {counted(len(episodes), 'seed')}"
     median, last = float(median_iqr(times)[0]), max(times)
     if not math.isfinite(median):
         return line

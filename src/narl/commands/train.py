@@ -6,16 +6,23 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Annotated
 
-from narl.commands.arguments import RunsFolder, Switch, value
+from narl.commands.arguments import RunsFolder, Switch, import_from_working_folder, value
 from narl.commands.config_arguments import ConfigCommand
+from narl.deep.checked_config import OTHER_NAMES
 from narl.deep.config import Config
+from narl.deep.user_parts import UserParts
+from narl.errors import InputError
 from narl.options import option_fields
 from narl.validation import check_count
 
 EXAMPLE = "narl train InvertedPendulum-v5 --algo narl --members 3 --radius 0.1 --seeds 0:5"
 HINTS = {
-    "--total-timesteps": "the number of steps is given with --steps",
-    "--timesteps": "the number of steps is given with --steps",
+    f"--{other.replace('_', '-')}": f"it is called --{name.replace('_', '-')}"
+    for other, name in OTHER_NAMES.items()
+} | {
+    "--timesteps": "it is called --steps",
+    "--seed": "it is called --seeds",
+    "--env": "the environment comes first, without a name: narl train Hopper-v5",
     "--video": "train first, then record a video with `narl eval RUN --video F.mp4`",
 }
 
@@ -24,7 +31,8 @@ HINTS = {
 class TrainArguments:
     """Train a policy on a Gymnasium environment with Box observations and actions.
 
-    - ENV is like Hopper-v5, or my_package:MyEnv-v0 if the package my_package registers it.
+    - ENV is like Hopper-v5, or my_module:MyEnv-v0 if my_module registers it: an installed package,
+      or a file my_module.py in this folder.
     - An option that is left out has the value of the environment's preset (InvertedPendulum,
       Hopper, HalfCheetah, Walker2d, Ant, Humanoid, MountainCarContinuous and the tasks narl/…), or
       else its default.
@@ -33,8 +41,16 @@ class TrainArguments:
       continues from there. A finished run is stored, and found when the command is repeated.
     """
 
-    checkpoint_every: Annotated[int, value("N", "(default: 1)")] = 1
+    stop_at_return: Annotated[float | None, value("X")] = None
+    """stop when every seed has reached this return; short for --solved-return X --until-solved"""
+    checkpoint_every: Annotated[int | None, value("N", "(default: 1)")] = None
     """epochs between two checkpoints"""
+    checkpoint_steps: Annotated[int | None, value("N")] = None
+    """environment steps between two checkpoints instead, rounded up to whole epochs"""
+    env_workers: Annotated[int | None, value("N", "(default: as many as are of use)")] = None
+    """processes that step the environments; 0: none, this process does it. It changes no result"""
+    env_timeout: Annotated[float | None, value("SECONDS", "(default: any time)")] = None
+    """end the training if a step or an evaluation of an environment takes longer"""
     tensorboard: Annotated[str | None, value("DIR")] = None
     """write metrics for TensorBoard to this folder (needs narl[tensorboard])"""
     wandb: Annotated[str | None, value("PROJECT")] = None
@@ -43,6 +59,8 @@ class TrainArguments:
     """folder of the runs"""
     fresh: Switch = False
     """train again, even if the run is there, finished or not"""
+    any_code: Switch = False
+    """take the run, finished or not, even if other code of a user's environment has made it"""
     json: Switch = False
     """print one JSON object on stdout, everything else on stderr"""
 
@@ -53,11 +71,43 @@ COMMAND = ConfigCommand("narl train", EXAMPLE, TrainArguments, option_fields(Con
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status."""
     options, args = COMMAND.parse(arguments)
+    import_from_working_folder()
     with COMMAND.errors_as_typed():
-        checkpoint_every = check_count("checkpoint_every", args.checkpoint_every)
         from narl.commands.training_console import TrainingConsole
         from narl.deep.checked_config import make_config
 
+        if args.stop_at_return is not None:
+            if "solved_return" in options:
+                raise InputError(
+                    "stop_at_return: solved-return is given too; leave one of them out"
+                )
+            options |= {"solved_return": args.stop_at_return, "until_solved": True}
         console = TrainingConsole(args.runs, args.json, args.tensorboard, args.wandb)
         config = make_config(**options)
-        return console.train(config, checkpoint_every=checkpoint_every, fresh=args.fresh)
+        every = _checkpoint_epochs(args, config)
+        return console.train(
+            config,
+            checkpoint_every=every,
+            fresh=args.fresh,
+            any_code=args.any_code,
+            parts=_env_parts(args),
+        )
+
+
+def _env_parts(args: TrainArguments) -> UserParts:
+    """Return how the environments are run."""
+    if args.env_workers is not None and args.env_workers < 0:
+        raise InputError(f"env_workers: {args.env_workers} given; it must be 0 or more")
+    if args.env_timeout is not None and not args.env_timeout > 0:
+        raise InputError(f"env_timeout: {args.env_timeout:g} given; it must be more than 0")
+    return UserParts(env_workers=args.env_workers, env_timeout=args.env_timeout)
+
+
+def _checkpoint_epochs(args: TrainArguments, config: Config) -> int:
+    """Return the number of epochs between two checkpoints."""
+    if args.checkpoint_steps is None:
+        every = 1 if args.checkpoint_every is None else args.checkpoint_every
+        return check_count("checkpoint_every", every)
+    if args.checkpoint_every is not None:
+        raise InputError("checkpoint_steps: checkpoint-every is given too; leave one of them out")
+    return -(-check_count("checkpoint_steps", args.checkpoint_steps) // config.epoch_length)

@@ -16,7 +16,6 @@ from narl.console import (
     TrainingBar,
     duration,
     make_table,
-    mean_return,
     note,
     print_json,
     stdout,
@@ -25,8 +24,10 @@ from narl.console import (
 from narl.deep.config import Config
 from narl.deep.finite_check import NonFiniteError
 from narl.deep.loggers import Logger, tensorboard_logger, wandb_logger
+from narl.deep.step_schedule import step_schedule
 from narl.deep.training_run import run_training
 from narl.deep.training_session import STOP_SECONDS, Stopped
+from narl.display import figure, mean_figure
 from narl.errors import EnvironmentFault, Failure
 from narl.interrupts import Interrupted, run_stoppable
 from narl.storage import PART, Run, UnfinishedRun
@@ -64,7 +65,8 @@ class TrainingConsole(NamedTuple):
         loggers: list[Logger] = []
         with contextlib.ExitStack() as stack:
             stack.enter_context(warnings_as_notes())
-            bar = stack.enter_context(TrainingBar(f"{config.algo} {config.env}", config.steps))
+            label, schedule = f"{config.algo} {config.env}", step_schedule(config)
+            bar = stack.enter_context(TrainingBar(label, config.steps, schedule=schedule))
 
             def on_start() -> None:
                 for logger in self._open_loggers(config):
@@ -162,16 +164,17 @@ def training_result(run: Run, was_found: bool, resumed_from: int | None) -> dict
 def print_training(run: Run, was_found: bool, again: str = "--fresh") -> None:
     """Print a finished training for people; ``again`` is the option that trains it again."""
     config, metrics = run.config, run.metrics
-    columns = ("seed", "solved at step", "final return")
+    can_be_solved = config.get("settings", {}).get("solved_return") is not None
+    columns = ("seed", *(["solved at step"] if can_be_solved else []), "final return")
     table = make_table(*columns, numbers=columns)
     rows = zip(config["seeds"], metrics["solved_step"], metrics["final_return"], strict=True)
     for seed, solved_step, final_return in rows:
-        solved = "-" if solved_step is None else str(solved_step)
-        table.add_row(str(seed), solved, f"{final_return:.1f}")
+        solved = ["-" if solved_step is None else str(solved_step)] if can_be_solved else []
+        table.add_row(str(seed), *solved, figure(final_return))
     console = stdout()
     console.print(
         f"{config['algo']} on {config['env']}: {metrics['steps']} steps, "
-        f"{metrics['updates']} updates, mean return {mean_return(metrics['final_return'])}"
+        f"{metrics['updates']} updates, mean return {mean_figure(metrics['final_return'])}"
     )
     console.print(table)
     if was_found:

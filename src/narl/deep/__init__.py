@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from narl.deep.algorithm_registry import ALGORITHMS, register_algorithm
     from narl.deep.bonus import BonusFn
+    from narl.deep.callbacks import KeepBest, SaveEvery, StopAtReturn, StopWhenNoBetter
     from narl.deep.checked_config import make_config
     from narl.deep.config import Config
     from narl.deep.ensemble import Prediction
@@ -54,14 +55,18 @@ __all__ = [
     "Config",
     "EnvironmentFault",
     "Evaluation",
+    "KeepBest",
     "MaxInfo",
     "NonFiniteError",
     "Policy",
     "Prediction",
     "Preset",
+    "SaveEvery",
     "SelectFn",
     "SelectParams",
     "Selected",
+    "StopAtReturn",
+    "StopWhenNoBetter",
     "Stopped",
     "Thompson",
     "UserParts",
@@ -82,6 +87,7 @@ _NAMES = {
     ),
     "algorithm_registry": ("ALGORITHMS", "register_algorithm"),
     "bonus": ("BonusFn",),
+    "callbacks": ("KeepBest", "SaveEvery", "StopAtReturn", "StopWhenNoBetter"),
     "config": ("Config",),
     "ensemble": ("Prediction",),
     "evaluation": ("Evaluation",),

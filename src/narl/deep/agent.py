@@ -5,21 +5,24 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self, Unpack
 
 import gymnasium
 import jax
 import numpy as np
 
 from narl import storage
-from narl.console import TrainingBar
+from narl.console import TrainingBar, shows_progress
+from narl.deep.agent_results import AgentResults
 from narl.deep.agent_training import AgentTraining
 from narl.deep.bonus import BonusFn
-from narl.deep.callbacks import Callback, as_callback
+from narl.deep.callbacks import Callback, StopWhenNoBetter, as_callback
 from narl.deep.checked_config import make_config
 from narl.deep.config import Config, used_by
+from narl.deep.env_code import ENV_CODE, current_env_code, env_code, env_module_problem
 from narl.deep.environment import HostEnv
 from narl.deep.evaluation import Evaluation, evaluate, evaluation_seed
 from narl.deep.make_environment import MakeEnv, UserEnvironment
@@ -35,6 +38,8 @@ from narl.deep.policy import (
 from narl.deep.presets import shortens_observations
 from narl.deep.saved_agent import read_saved_agent
 from narl.deep.selection import SelectFn
+from narl.deep.settings import AgentSettings
+from narl.deep.step_schedule import step_schedule
 from narl.deep.termination import batched_termination, check_termination
 from narl.deep.training_environment import open_training_env
 from narl.deep.user_parts import UserParts, check_functions
@@ -43,21 +48,37 @@ from narl.errors import InputError
 from narl.interrupts import hold_interrupts
 from narl.options import check_used_by
 from narl.storage.checkpoints import save_checkpoint
-from narl.storage.folder import to_json_values
+from narl.storage.files import to_json_values
 from narl.storage.metrics_log import PROGRESS, rows_to_bytes
 from narl.storage.unfinished import CHECKPOINTS
 from narl.validation import check_count, check_seeds, check_steps
 
+_log = logging.getLogger("narl")
 Env = str | MakeEnv | gymnasium.Env
 """Gymnasium's id, a function that makes environments, or an environment (for one seed)."""
 
 
-class Agent:
+class Agent(AgentResults):
     """An algorithm on an environment, with one or more seeds; see `NARL`, `MBPO` and `SAC`.
 
-    ``algo`` is the name of an algorithm, also of one that `register_algorithm` added. ``select``
-    and ``bonus`` take the place of the algorithm's own (see `narl.deep.selection`). The other
-    options are the fields of `narl.deep.Config`.
+    Args:
+        env: A Gymnasium id, a function that makes environments, or an environment (one seed).
+        algo: The name of an algorithm, also of one that `register_algorithm` added.
+        seed: The seed.
+        seeds: Several seeds, which learn side by side, such as (0, 1, 2) or "0:3".
+        termination: (obs, action, next_obs) → whether the episode ends, in JAX; or "learned" or
+            "never". By default the known rule of the environment, or a learned one.
+        select: Takes the place of the algorithm's selection among the models (a `SelectFn`).
+        bonus: Takes the place of the algorithm's bonus on imagined rewards (a `BonusFn`).
+        **options: Fields of `narl.deep.Config`.
+
+    Example:
+        >>> agent = narl.Agent("Pendulum-v1", algo="sac", **tiny).learn()
+        >>> agent.num_steps, len(agent.history)
+        (60, 3)
+        >>> action, _ = agent.predict(np.zeros(3))
+        >>> len(agent.evaluate(2).returns)
+        2
     """
 
     algo = "narl"
@@ -72,7 +93,7 @@ class Agent:
         termination: str | Callable[..., Any] | None = None,
         select: SelectFn | None = None,
         bonus: BonusFn | None = None,
-        **options: Any,
+        **options: Unpack[AgentSettings],
     ) -> None:
         if algo is not None:
             if type(self) is not Agent:
@@ -81,12 +102,13 @@ class Agent:
             self.algo = algo
         user_env = None if isinstance(env, str) else UserEnvironment(env)
         one_env = user_env is not None and user_env.is_instance
-        options["seeds"] = check_seeds((seed,) if seeds is None else seeds, one_env=one_env)
+        given: dict[str, Any] = {**options}
+        given["seeds"] = check_seeds((seed,) if seeds is None else seeds, one_env=one_env)
         if termination is not None:
             check_termination(termination)
-            options["termination"] = termination if isinstance(termination, str) else "auto"
+            given["termination"] = termination if isinstance(termination, str) else "auto"
         name = env if isinstance(env, str) else user_env.name  # type: ignore[union-attr]
-        config = make_config(name, self.algo, **options)
+        config = make_config(name, self.algo, **given)
         interface, _ = _look_at(config, user_env)
         function = termination if callable(termination) else None
         self._set_up(config, interface, UserParts(user_env, None, select, bonus), function)
@@ -126,41 +148,78 @@ class Agent:
         """Environment steps of each seed so far."""
         return self._learner.num_steps
 
+    @functools.cached_property
+    def env(self) -> gymnasium.Env:
+        """The environment as the agent sees it: the instance that was given, or a new one."""
+        user_env = self._parts.env
+        if isinstance(user_env, UserEnvironment) and user_env.instance is not None:
+            return user_env.instance
+        return self._open_env(self.seeds[0]).env
+
+    @property
+    def observation_space(self) -> gymnasium.Space[Any]:
+        """The space of the environment's observations."""
+        return self.env.observation_space
+
+    @property
+    def action_space(self) -> gymnasium.Space[Any]:
+        """The space of the environment's actions."""
+        return self._interface.action_space
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise InputError(
+            "agent: it cannot be copied or pickled, as it holds environments and the device's "
+            "data; call agent.save(folder), with data=True to go on learning, and narl.load(folder)"
+        )
+
     # --- learning ---------------------------------------------------------------------------
 
     def learn(
         self,
         total_steps: int | None = None,
         callback: Callback | Sequence[Callback] | None = None,
-        progress: bool = False,
+        progress: bool | None = None,
         *,
         total_timesteps: int | None = None,
     ) -> Self:
-        """Train for ``total_steps`` environment steps, by default those of the configuration.
+        """Train for ``total_steps`` environment steps; called again, for as many steps more.
 
-        Called again, it goes on for as many steps more; the random steps of the beginning may fill
-        one call or several. (With models the size of the buffers, and so the number of steps that
-        were asked for, has a part in the rounding of sums.) After every epoch ``callback``, or each
-        of a list of them, is given the epoch's metrics; if one returns False, learning ends there.
-        Ctrl-C ends it too, after the running step, and so does an error in a callback: what was
-        learned stays, and learning can go on. Where a step itself fails, the networks of the last
-        epoch stay. ``total_timesteps`` is another name of ``total_steps``.
+        The random steps of the beginning may fill one call or several. (With models the size of the
+        buffers, and so the number of steps that were asked for, has a part in the rounding of
+        sums.) Ctrl-C ends learning after the running step, and so does an error in a callback:
+        what was learned stays, and learning can go on. Where a step itself fails, the networks of
+        the last epoch stay.
+
+        Args:
+            total_steps: Environment steps; by default those of the configuration.
+            callback: Called with the metrics of every epoch, or a list of such functions; if one
+                returns False, learning ends there. See `KeepBest`, `StopAtReturn`,
+                `StopWhenNoBetter` and `SaveEvery`.
+            progress: Whether a progress bar is shown; by default in a terminal and in a notebook.
+            total_timesteps: Another name of ``total_steps``.
+
+        Returns:
+            The agent itself.
         """
         more = check_steps(total_steps, total_timesteps, self.config.steps)
-        continues = as_callback(callback)
+        continues = as_callback(callback, self)
         if problem := self._learner.problem or self._no_env:
             raise InputError(problem)
         learner, last_step = self._learner, self.num_steps + more
-        label = f"{self.algo} {self.config.env}"
-        learner.prepare(last_step)
-        with (
-            TrainingBar(label, last_step, self.num_steps, shown=progress) as bar,
-            hold_interrupts() as interrupted,
-        ):
+        bar = TrainingBar(
+            f"{self.algo} {self.config.env}",
+            last_step,
+            self.num_steps,
+            shown=shows_progress(progress),
+            schedule=step_schedule(self.config),
+        )
+        is_enough = self._stop_rule()
+        with bar, hold_interrupts() as interrupted:
+            learner.prepare(last_step)
             for metrics in learner.train(last_step, interrupted, bar.advance):
                 self.history.append(to_json_values("metrics", metrics, non_finite="null"))
                 bar.end_epoch(metrics)
-                if not continues(metrics):
+                if not continues(metrics) or is_enough(metrics):
                     break
             was_interrupted = interrupted()
         learner.keep_networks()
@@ -168,9 +227,25 @@ class Agent:
             raise KeyboardInterrupt
         return self
 
+    def _stop_rule(self) -> Callable[[dict[str, Any]], bool]:
+        """Return the rule by which the options until_solved and stop_when_no_better end a call."""
+        config = self.config
+        patience = config.stop_when_no_better
+        gets_better = None if patience is None else StopWhenNoBetter(patience)
+
+        def is_enough(metrics: dict[str, Any]) -> bool:
+            is_solved = config.until_solved and None not in metrics["solved_step"]
+            return is_solved or (gets_better is not None and not gets_better(metrics))
+
+        return is_enough
+
     def close(self) -> None:
         """Release environments and data; the policy stays, and learning is over."""
         self._learner.close()
+        if (env := self.__dict__.pop("env", None)) is not None:
+            user_env = self._parts.env
+            if not (isinstance(user_env, UserEnvironment) and env is user_env.instance):
+                env.close()
 
     # --- acting -----------------------------------------------------------------------------
 
@@ -185,10 +260,17 @@ class Agent:
     ) -> tuple[np.ndarray, None]:
         """Return the action for an observation, or actions for a batch, in the env's own units.
 
-        Before anything was learned, the policy is the one with which learning begins. Of several
-        seeds the policy of the first acts, or that of ``seed``; with ``deterministic=False``
-        actions are drawn. Policies have no state: the second value is always None, and ``state``
-        and ``episode_start`` are there for callers that know Stable-Baselines3's policies.
+        Before anything was learned, the policy is the one with which learning begins.
+
+        Args:
+            obs: One observation of the environment, or a batch of them.
+            deterministic: Whether the action is the mode of the policy; if not, it is drawn.
+            seed: The seed whose policy acts; by default the first.
+            state: Not used, as policies have no state; as in Stable-Baselines3.
+            episode_start: Not used; as in Stable-Baselines3.
+
+        Returns:
+            The action or actions, and None.
         """
         return self.policy.act(obs, seed, None if deterministic else self._generator), None
 
@@ -204,7 +286,15 @@ class Agent:
         return Policy(self.seeds, initial_actors(self.config, self._interface), self._interface)
 
     def evaluate(self, num_episodes: int = 10, seed: int | None = None) -> Evaluation:
-        """Play deterministic episodes in an environment of their own, the same at every call."""
+        """Play deterministic episodes in an environment of their own, the same at every call.
+
+        Args:
+            num_episodes: How many.
+            seed: The seed whose policy acts; by default the first.
+
+        Returns:
+            Their returns and lengths, an `Evaluation`.
+        """
         num_episodes = check_count("episodes", num_episodes)
         chosen = self.seeds[0] if seed is None else seed
         actor = self.policy.actor(chosen)
@@ -213,7 +303,12 @@ class Agent:
             return evaluate(actor, env, num_episodes, first_seed, self._horizon(env))
 
     def record(self, path: Path | str, seed: int | None = None) -> None:
-        """Write a video (.mp4 or .gif) of the first episode that `evaluate` plays."""
+        """Write a video (.mp4 or .gif) of the first episode that `evaluate` plays.
+
+        Args:
+            path: The file.
+            seed: The seed whose policy acts; by default the first.
+        """
         chosen = self.seeds[0] if seed is None else seed
         actor = self.policy.actor(chosen)
         with contextlib.closing(self._open_env(chosen, "rgb_array")) as env:
@@ -243,11 +338,21 @@ class Agent:
 
     # --- saving -----------------------------------------------------------------------------
 
+    _saved_env_code = ""
+    """The hash of the code with which a loaded agent was saved."""
+
     def save(self, folder: Path | str, *, data: bool = False) -> Path:
         """Write the agent into a folder; with ``data``, learning can go on after `load`.
 
         The folder holds numbers, JSON and their checksums; nothing is pickled. A saved agent that
         is there is replaced.
+
+        Args:
+            folder: The folder.
+            data: Whether to save buffers, optimisers and environments too.
+
+        Returns:
+            The folder.
         """
         state = None
         if data:
@@ -262,9 +367,17 @@ class Agent:
             "own_bonus": self._parts.bonus is not None,
         }
         last = self.history[-1] if self.history else {}
+        record, trainer = self.config.record() | own, self._learner.trainer
+        code = self._saved_env_code if trainer is None else env_code(trainer.envs.example.env)
+
+        def save_data(partial: Path) -> None:
+            if state is not None:
+                id_ = storage.run_id(record)
+                save_checkpoint(partial / CHECKPOINTS, self.num_steps, *state, run=id_)
+
         run = storage.save_run_at(
             folder,
-            self.config.record() | own,
+            record,
             {
                 "steps": self.num_steps,
                 "final_return": last.get("eval_return"),
@@ -273,9 +386,9 @@ class Agent:
             self._learner.networks | self.policy.arrays() | curves(self.history),
             device=jax.devices()[0].device_kind,
             extras={PROGRESS: rows_to_bytes(self.history)},
+            provenance={ENV_CODE: code} if code else None,
+            checkpoint=save_data,
         )
-        if state is not None:
-            save_checkpoint(run.path / CHECKPOINTS, self.num_steps, *state)
         return run.path
 
     @classmethod
@@ -291,43 +404,92 @@ class Agent:
 
 
 class NARL(Agent):
-    """Noise-augmented RL: optimistic over ``members`` models within ``radius`` of their mean."""
+    """Noise-augmented RL: optimistic over ``members`` models within ``radius`` of their mean.
+
+    Takes the arguments of `Agent`.
+
+    Example:
+        >>> narl.NARL("MountainCarContinuous-v0", noise="reward").config.members
+        5
+    """
 
     algo = "narl"
 
 
 class MBPO(Agent):
-    """Model-based policy optimisation: each imagined step uses a random one of the best models."""
+    """Model-based policy optimisation: each imagined step uses a random one of the best models.
+
+    Takes the arguments of `Agent`.
+
+    Example:
+        >>> narl.MBPO("Hopper-v5").config.num_members
+        7
+    """
 
     algo = "mbpo"
 
 
 class SAC(Agent):
-    """Soft actor-critic on real transitions alone."""
+    """Soft actor-critic on real transitions alone.
+
+    Takes the arguments of `Agent`.
+
+    Example:
+        >>> narl.SAC("Hopper-v5", updates_per_step=1).config.updates_per_step
+        1
+    """
 
     algo = "sac"
 
 
 class SOMBRL(Agent):
-    """Scalable optimism: imagined rewards (r + λ·b)/(1 + λ), b the models' disagreement."""
+    """Scalable optimism: imagined rewards (r + λ·b)/(1 + λ), b the models' disagreement.
+
+    Takes the arguments of `Agent`; λ is ``bonus_weight``.
+
+    Example:
+        >>> narl.SOMBRL("Pendulum-v1", bonus_weight=0.5).config.bonus_weight
+        0.5
+    """
 
     algo = "sombrl"
 
 
 class HUCRL(Agent):
-    """Hallucinated UCRL: the best step within ``reach`` deviations of the models' mean."""
+    """Hallucinated UCRL: the best step within ``reach`` deviations of the models' mean.
+
+    Takes the arguments of `Agent`.
+
+    Example:
+        >>> narl.HUCRL("Pendulum-v1", reach=2.0).config.reach
+        2.0
+    """
 
     algo = "hucrl"
 
 
 class Thompson(Agent):
-    """Posterior sampling: one model is followed for an episode, or for a trajectory."""
+    """Posterior sampling: one model is followed for an episode, or for a trajectory.
+
+    Takes the arguments of `Agent`.
+
+    Example:
+        >>> narl.Thompson("Pendulum-v1", one_member_per="trajectory").algo
+        'thompson'
+    """
 
     algo = "thompson"
 
 
 class MaxInfo(Agent):
-    """MaxInfoRL: a bonus for information about the models, whose weight is tuned."""
+    """MaxInfoRL: a bonus for information about the models, whose weight is tuned.
+
+    Takes the arguments of `Agent`.
+
+    Example:
+        >>> narl.MaxInfo("Pendulum-v1").config.num_members
+        5
+    """
 
     algo = "maxinfo"
 
@@ -343,14 +505,35 @@ def load(
     termination: Callable[..., Any] | None = None,
     select: SelectFn | None = None,
     bonus: BonusFn | None = None,
+    trust_env_module: bool = False,
 ) -> Agent:
     """Load the agent that `Agent.save` or `narl train` left in a folder, with the same policy.
 
-    An unfinished training (ID.part) gives the agent of its last checkpoint. An environment, a
-    termination, a selection or a bonus of the user's own must be given again, unless only
-    `Agent.predict` is called. Learning can go on if the data were saved too.
+    An unfinished training (ID.part) gives the agent of its last checkpoint. Learning can go on if
+    the data were saved too. What was the user's own must be given again, unless only
+    `Agent.predict` is called.
+
+    Args:
+        folder: The folder.
+        env: An environment as `Agent` takes it, with the spaces of the training; by default the
+            one of the training.
+        termination: The user's own rule by which episodes end.
+        select: The user's own selection.
+        bonus: The user's own bonus.
+        trust_env_module: Whether to import the module of an id such as my_module:MyEnv-v0 that the
+            folder names; it is not needed for a module that is imported already.
+
+    Returns:
+        The agent.
+
+    Example:
+        >>> agent = narl.SAC("Pendulum-v1", seed=3)
+        >>> folder = agent.save("pendulum")
+        >>> bool((narl.load(folder).predict(np.ones(3))[0] == agent.predict(np.ones(3))[0]).all())
+        True
     """
-    saved = read_saved_agent(Path(folder))
+    typed = env if isinstance(env, str) else None
+    saved = read_saved_agent(Path(folder), typed, trust_env_module)
     config, interface = saved.config, saved.policy.interface
     if termination is not None:
         check_termination(termination, names_allowed=False)
@@ -373,12 +556,21 @@ def load(
         for name, part in given.items()
         if saved.record.get(f"own_{name}") and part is None
     }
-    agent._no_env = missing.pop("env", "")
+    agent._no_env, agent._saved_env_code = missing.pop("env", ""), saved.env_code
+    if env is None and not trust_env_module and not agent._no_env:
+        agent._no_env = env_module_problem(config.env)
+    if saved.state is not None and saved.env_code and not agent._no_env:
+        _compare_code(saved.env_code, current_env_code(config, user_env), folder)
     if saved.state is None:
         learner.problem = f"learn: {saved.no_state}, or make a new agent"
     elif missing:
         learner.problem = next(iter(missing.values()))
     return agent
+
+
+def _compare_code(saved_code: str, code: str, folder: Path | str) -> None:
+    if saved_code.rpartition("+")[2] != code:
+        _log.warning("%s: its data are of other code of the environment than the present", folder)
 
 
 def _look_at(config: Config, user_env: Any) -> tuple[Interface, str]:

@@ -128,9 +128,25 @@ def register_algorithm(
 ) -> None:
     """Make a way to select, and a bonus, available as an algorithm of this name.
 
-    It takes every option that all model-based algorithms share, and those named in ``options``,
-    such as "radius". The functions are not part of a run's id: choose another name when they
-    change, or `run_training` finds the old run.
+    The functions are not part of a run's id: choose another name when they change, or
+    `run_training` finds the old run.
+
+    Args:
+        name: The name, as ``algo`` of `Agent` and `make_config`.
+        select: The function that selects among the members.
+        bonus: The function whose result is added to imagined rewards; None: no bonus.
+        members: Members of the ensemble by default.
+        options: Options of other algorithms, such as "radius", that this one takes too, beside
+            those that all algorithms with a model share.
+        summary: A few words for tables.
+
+    Example:
+        >>> def select_any(key, candidates, params):
+        ...     members = jax.random.randint(key, candidates.obs.shape[:1], 0, 5)
+        ...     return narl.deep.take_members(candidates, members)
+        >>> narl.deep.register_algorithm("any-member", select_any, members=5)
+        >>> narl.Agent("Pendulum-v1", algo="any-member").config.num_members
+        5
     """
     if name in ALGORITHMS:
         raise InputError(f"algo: {name!r} is registered already; choose another name")

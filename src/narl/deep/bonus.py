@@ -17,6 +17,7 @@ from narl.deep.selection import Candidates, Selected, SelectParams
 from narl.paper import implements
 
 BonusFn = Callable[[PRNGKeyArray, Candidates, Selected, SelectParams], Float[Array, " B"]]
+"""The type of a bonus: (key, `Candidates`, `Selected`, `SelectParams`) → one number per step."""
 
 
 @implements("eq:2")

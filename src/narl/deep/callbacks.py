@@ -1,28 +1,44 @@
-"""Functions of the user that are called after every epoch, and the meaning of their answers."""
+"""Functions that are called after every epoch, and the meaning of their answers.
+
+A callback that has a method `start` is given the agent there, when learning begins.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from narl.deep.best_policy import BEST, BestPolicies
+from narl.deep.policy import Policy, policy_from
 from narl.errors import InputError
-from narl.validation import signature_error
+from narl.validation import check_count, check_number, signature_error
+
+if TYPE_CHECKING:
+    from narl.deep.agent import Agent
 
 Callback = Callable[[dict[str, Any]], Any]
 """A function of an epoch's metrics; its answer False (Python's or NumPy's) ends the training."""
 
 
 def as_callback(
-    callbacks: Callback | Sequence[Callback] | None,
+    callbacks: Callback | Sequence[Callback] | None, agent: Agent | None = None
 ) -> Callable[[dict[str, Any]], bool]:
-    """Return one function that calls every callback and returns whether training continues."""
+    """Return one function that calls every callback and returns whether training continues.
+
+    Callbacks that have a method `start` are given the agent.
+    """
     if callbacks is None:
         callbacks = ()
     functions = tuple(callbacks) if isinstance(callbacks, list | tuple) else (callbacks,)
     for function in functions:
         _check_callback(function)
+    for function in functions:
+        if agent is not None and callable(start := getattr(function, "start", None)):
+            start(agent)
 
     def call(row: dict[str, Any]) -> bool:
         answers = [function(row) for function in functions]
@@ -52,3 +68,143 @@ def _check_callback(callback: Any) -> None:
             f"callback: {name} cannot be called with the row of an epoch ({error}); such as "
             "lambda row: print(row['eval_return'])"
         ) from error
+
+
+# --- callbacks that people expect -------------------------------------------------------------
+
+
+def mean_return(row: Mapping[str, Any]) -> float:
+    """Return the mean evaluation return over the seeds; NaN if one of them is not known."""
+    return float(np.mean([math.nan if x is None else float(x) for x in row["eval_return"]]))
+
+
+class StopAtReturn:
+    """A callback that ends learning once the mean evaluation return over the seeds is enough.
+
+    Args:
+        target: The return that is enough.
+
+    Example:
+        >>> stop = narl.StopAtReturn(900)
+        >>> stop({"step": 1000, "eval_return": [850.0]}), stop({"step": 2000, "eval_return": [910]})
+        (True, False)
+    """
+
+    def __init__(self, target: float) -> None:
+        self.target = check_number("target", target, whole=False)
+
+    def __call__(self, row: Mapping[str, Any]) -> bool:
+        """Return False, which ends learning, if the return is reached."""
+        return not mean_return(row) >= self.target
+
+
+class StopWhenNoBetter:
+    """A callback that ends learning when several evaluations in turn were no better than the best.
+
+    Compared are mean evaluation returns over the seeds.
+
+    Args:
+        num_evaluations: How many evaluations may be no better.
+        min_gain: By how much an evaluation must be better to count.
+
+    Example:
+        >>> stop = narl.StopWhenNoBetter(2)
+        >>> [stop({"step": i, "eval_return": [x]}) for i, x in enumerate((1.0, 3.0, 2.0, 3.0))]
+        [True, True, True, False]
+    """
+
+    def __init__(self, num_evaluations: int, min_gain: float = 0.0) -> None:
+        self.num_evaluations = check_count("num_evaluations", num_evaluations)
+        self.min_gain = check_number("min_gain", min_gain, whole=False, minimum=0.0)
+        self._best, self._num_worse = -math.inf, 0
+
+    def __call__(self, row: Mapping[str, Any]) -> bool:
+        """Return False, which ends learning, after too many evaluations that were no better."""
+        current = mean_return(row)
+        if current > self._best + self.min_gain:
+            self._best, self._num_worse = current, 0
+        else:
+            self._num_worse += 1
+        return self._num_worse < self.num_evaluations
+
+
+class KeepBest:
+    """A callback that keeps the policy of every seed at the seed's best evaluation.
+
+    Args:
+        folder: Where the agent is saved whenever the mean return over the seeds is the best so
+            far; by default it is not saved.
+
+    Example:
+        >>> keep = narl.KeepBest()
+        >>> agent = narl.SAC("Pendulum-v1", **tiny).learn(callback=keep)
+        >>> keep.policy.act(np.zeros(3)).shape, keep.step in (20, 40, 60)
+        ((1,), True)
+    """
+
+    def __init__(self, folder: Path | str | None = None) -> None:
+        self.folder = None if folder is None else Path(folder)
+        self.mean_return = -math.inf
+        """The best mean return over the seeds so far."""
+        self.step = 0
+        """The step of this return."""
+        self._best = BestPolicies()
+        self._agent: Agent | None = None
+
+    def start(self, agent: Agent) -> None:
+        """Keep policies of this agent; `Agent.learn` calls it."""
+        self._agent = agent
+
+    def __call__(self, row: Mapping[str, Any]) -> None:
+        """Compare the evaluation of an epoch with the best one."""
+        assert self._agent is not None
+        self._best.update(row, self._agent.policy.arrays())
+        if mean_return(row) > self.mean_return:
+            self.mean_return, self.step = mean_return(row), int(row["step"])
+            if self.folder is not None:
+                self._agent.save(self.folder)
+
+    @property
+    def policy(self) -> Policy:
+        """The best policy of every seed."""
+        if self._agent is None or not self.step:
+            raise InputError("policy: no epoch has ended yet; give the callback to agent.learn")
+        arrays = {name.removeprefix(BEST): x for name, x in self._best.arrays().items()}
+        return policy_from(arrays, self._agent.seeds, self._agent.policy.interface)
+
+
+class SaveEvery:
+    """A callback that saves the agent again and again, as FOLDER/step-1000 and so on.
+
+    It saves at the ends of epochs: at the first one after so many steps.
+
+    Args:
+        steps: Environment steps between two saves.
+        folder: The folder of the saved agents, which `narl.load` reads.
+        data: Whether buffers and optimisers are saved too, so that learning can go on.
+
+    Example:
+        >>> save = narl.SaveEvery(40, "saved")
+        >>> agent = narl.SAC("Pendulum-v1", **tiny).learn(callback=save)
+        >>> [path.name for path in save.paths]
+        ['step-40']
+    """
+
+    def __init__(self, steps: int, folder: Path | str, *, data: bool = False) -> None:
+        self.steps, self.folder, self.data = check_count("steps", steps), Path(folder), data
+        self.paths: list[Path] = []
+        """The folders that were written."""
+        self._agent: Agent | None = None
+        self._last = 0
+
+    def start(self, agent: Agent) -> None:
+        """Save this agent; `Agent.learn` calls it."""
+        self._agent, self._last = agent, agent.num_steps
+
+    def __call__(self, row: Mapping[str, Any]) -> None:
+        """Save the agent if enough steps have passed."""
+        assert self._agent is not None
+        step = int(row["step"])
+        if step - self._last >= self.steps:
+            self._last = step
+            self.paths.append(self._agent.save(self.folder / f"step-{step}", data=self.data))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Unpack
 
 from narl.deep.algorithm_registry import find_algorithm
 from narl.deep.config import Config, used_by
-from narl.errors import InputError
+from narl.deep.settings import Settings
+from narl.errors import InputError, NoEffect
 from narl.options import (
     as_plain,
     check_effect,
@@ -53,16 +55,29 @@ PAPER_READING: Mapping[str, Any] = MappingProxyType(
 """The reading of §6.1 and App. E that is closest to their text; docs/decisions.md says why."""
 
 
-def make_config(env: str, algo: str = "narl", **given: Any) -> Config:
-    """Return the checked configuration: the environment's preset, then the ``given`` options.
+def make_config(env: str, algo: str = "narl", **options: Unpack[Settings]) -> Config:
+    """Return the checked configuration: the environment's preset, then the given ``options``.
 
-    None stands for the default, except for the radius, where it means that there is none.
+    Args:
+        env: A Gymnasium id.
+        algo: A name of `ALGORITHMS`.
+        **options: Fields of `Config`. None stands for the default, except for the radius, where it
+            means that there is none.
+
+    Returns:
+        The configuration; an option that is unknown, out of range or without effect is an error.
+
+    Example:
+        >>> config = narl.deep.make_config("Hopper-v5", "narl", radius=0.5, seeds="0:3")
+        >>> config.steps, config.seeds
+        (130000, (0, 1, 2))
     """
     from narl.deep.presets import find_preset
 
     find_algorithm(algo)
     if not isinstance(env, str):
         raise InputError(f"env: {type(env).__name__} given; it must be an id, such as Hopper-v5")
+    given: dict[str, Any] = {**options}
     check_names(given, Config, OTHER_NAMES)
     if given.get("seeds") is not None:
         given["seeds"] = check_seeds(given["seeds"])
@@ -128,7 +143,7 @@ def _check_effects(config: Config, given: Collection[str]) -> None:
         problems |= dict.fromkeys(unbounded, (True, "radius=none"))
     for name, (is_idle, reason) in problems.items():
         if name in given and is_idle:
-            raise InputError(f"{name}: it has no effect with {reason}; leave it out")
+            raise NoEffect(name, f"it has no effect with {reason}; leave it out")
     if config.anneal == "radius" and config.radius is None:
         raise InputError("anneal: radius cannot fall from none; give a radius, or anneal share")
 
@@ -155,6 +170,27 @@ def _check_length(config: Config, given: Collection[str]) -> None:
         f"{name}: {begin} is too large; the nearest valid value is {steps - 1}, "
         f"for there are {steps} steps in all"
     )
+
+
+def used_options(config: Config) -> dict[str, Any]:
+    """Return the options that the algorithm uses, by name."""
+    users = {field.name: used_by(field.name) for field in dataclasses.fields(config)}
+    return {
+        name: getattr(config, name)
+        for name, algos in users.items()
+        if not algos or config.algo in algos
+    }
+
+
+def changed_options(config: Config) -> dict[str, Any]:
+    """Return the options that differ from the defaults for the algorithm and the environment."""
+    preset: dict[str, Any] = {} if config.preset == Config.preset else {"preset": config.preset}
+    usual = make_config(config.env, config.algo, **preset)
+    if config.initial_steps != usual.initial_steps:
+        # Updates begin after the initial steps, unless learn_after is given.
+        usual = dataclasses.replace(usual, learn_after=config.initial_steps)
+    options = used_options(config)
+    return preset | {name: x for name, x in options.items() if x != getattr(usual, name)}
 
 
 def config_from_record(record: Mapping[str, Any]) -> Config:

@@ -33,7 +33,13 @@ PER_REPLICA = (
 class Config(OptimismOptions, ModelOptions, LearningOptions):
     """Everything that decides the outcome of a training of one algorithm on one environment.
 
-    The options come in the order of the base classes from the last to the first.
+    `make_config` makes it and checks it. The options come in the order of the base classes from
+    the last to the first; docs/options.md describes each of them.
+
+    Example:
+        >>> config = narl.NARL("Pendulum-v1", members=5).config
+        >>> config.algo, config.num_members, config.steps
+        ('narl', 5, 10000)
     """
 
     obs_scaling: Literal["bounds", "none"] = option(
@@ -61,6 +67,13 @@ class Config(OptimismOptions, ModelOptions, LearningOptions):
         _EPISODES,
         preset=True,
         between=(-1e30, 1e30),
+    )
+    stop_when_no_better: int | None = count(
+        None,
+        "stop after so many evaluations in turn that were no better than the best one (mean over "
+        "the seeds)",
+        _EPISODES,
+        default_text="it does not stop",
     )
 
     @property
@@ -125,6 +138,8 @@ class Config(OptimismOptions, ModelOptions, LearningOptions):
         """Return the JSON that a run folder records; the run's id is a hash of it."""
         settings = dataclasses.asdict(self)
         seeds, until_solved = settings.pop("seeds"), settings.pop("until_solved")
+        if self.stop_when_no_better is None:  # runs of earlier versions do not have it
+            del settings["stop_when_no_better"]
         return {
             "experiment": "train",
             "algo": self.algo,
@@ -143,7 +158,9 @@ class Config(OptimismOptions, ModelOptions, LearningOptions):
     def shape(self) -> tuple[Any, ...]:
         """The fields in which all replicas of one program agree."""
         shared = (x for name, x in vars(self).items() if name not in PER_REPLICA)
-        return self.uses_model, self.num_members, *shared
+        # A training that may stop early is a program of its own.
+        own = None if self.stop_when_no_better is None else self.run_id
+        return self.uses_model, self.num_members, own, *shared
 
 
 def rollout_length(schedule: tuple[int, int, int, int], epoch: int) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -16,10 +14,9 @@ from narl.deep.replay_buffer import row_width
 from narl.deep.rollout import ReplicaParams
 from narl.deep.selection import select_numbers, stack_numbers
 from narl.errors import InputError
+from narl.host_memory import available_host_memory, size_as_text
 
 _FLOAT = 4
-_MEMINFO = Path("/proc/meminfo")
-_CGROUP = Path("/sys/fs/cgroup")
 
 
 class Memory(NamedTuple):
@@ -64,23 +61,27 @@ def temporary_memory(algorithm: Algorithm) -> int:
 
     Learning holds the batches of a step, packed and unpacked, and the layers' outputs and gradients
     for one batch. A fit holds all rows as inputs and targets, once and once more in each member's
-    own order, with indices. Imagining holds the outputs of every layer of every member for a chunk,
-    and those of actor and critics for every candidate that is valued.
+    own order, with indices, and the layers' outputs for a batch. Imagining holds the outputs of
+    every layer of every member for a chunk, those of actor and critics for every candidate that is
+    valued, and the value of every sample. An assessment imagines from the first observations of all
+    evaluation episodes at once.
     """
     config = algorithm.config
     width = row_width(algorithm.obs_dim, algorithm.action_dim, config.num_stored_candidates)
     learning = 2 * config.updates_per_step * config.batch * width
     learning += 6 * config.batch * sum(config.hidden) * config.num_stored_candidates
     if not config.uses_model:
-        return _FLOAT * learning
+        return _FLOAT * max(learning, 3 * config.eval_episodes * sum(config.hidden))
     members, columns = config.num_members, 2 * algorithm.obs_dim + algorithm.action_dim + 1
     training = config.real_capacity * ((members + 1) * columns + 3 * members)
     held = min(config.holdout_most, config.real_capacity)
     training += held * members * config.model_width
-    chunk, depth = min(CHUNK, config.rollout_batch), config.model_depth
+    layers = members * config.model_depth * config.model_width
+    training += 4 * min(config.model_batch, config.real_capacity) * layers
     valued = config.num_candidates if config.algo in used_by("num_candidates") else members
-    imagining = chunk * (members * depth * config.model_width + 3 * valued * sum(config.hidden))
-    return _FLOAT * max(learning, training, imagining)
+    imagined_row = layers + valued * (3 * sum(config.hidden) + config.value_samples)
+    rows = max(min(CHUNK, config.rollout_batch), config.eval_episodes)
+    return _FLOAT * max(learning, training, rows * imagined_row)
 
 
 def needed_memory(config: Config, obs_dim: int, action_dim: int, num_replicas: int) -> int:
@@ -96,23 +97,9 @@ def needed_memory(config: Config, obs_dim: int, action_dim: int, num_replicas: i
 def available_memory() -> int | None:
     """Return the bytes that the device has for a training; None if they are unknown."""
     if jax.default_backend() == "cpu":
-        try:
-            text = _MEMINFO.read_text(encoding="ascii")
-        except (OSError, ValueError):  # not on Linux
-            return None
-        found = re.search(r"^MemAvailable:\s*(\d+) kB$", text, re.MULTILINE)
-        return None if found is None else min(1024 * int(found[1]), _left_to_container())
+        return available_host_memory()
     stats = jax.devices()[0].memory_stats()
     return None if stats is None else stats.get("bytes_limit")
-
-
-def _left_to_container() -> int:
-    """Return the bytes that a control group still allows; very many where there is none."""
-    try:
-        most, used = ((_CGROUP / name).read_text() for name in ("memory.max", "memory.current"))
-        return int(most) - int(used)
-    except (OSError, ValueError):  # not on Linux, another version of them, or "max"
-        return 1 << 62
 
 
 def check_memory(config: Config, obs_dim: int, action_dim: int, num_replicas: int) -> None:
@@ -124,10 +111,6 @@ def check_memory(config: Config, obs_dim: int, action_dim: int, num_replicas: in
     smaller = "rollout_batch, retain_epochs, buffer" if config.uses_model else "buffer"
     seeds = f"{num_replicas} seeds need" if num_replicas > 1 else "it needs"
     raise InputError(
-        f"memory: {seeds} {_shown(needed)} and {_shown(available)} are available; take "
+        f"memory: {seeds} {size_as_text(needed)} and {size_as_text(available)} are available; take "
         f"{'fewer seeds, or ' if num_replicas > 1 else ''}a smaller {smaller} or batch"
     )
-
-
-def _shown(size: int) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"

@@ -59,10 +59,18 @@ class Gaussian(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """Reward and next observation that every member predicts."""
+    """Reward and next observation that every member predicts.
+
+    Example:
+        >>> prediction = narl.deep.Prediction(reward=np.zeros((3, 5)), next_obs=np.zeros((3, 5, 2)))
+        >>> prediction.reward.shape  # 3 members, 5 steps
+        (3, 5)
+    """
 
     reward: Float[Array, "M B"]
+    """The reward of each step, by member."""
     next_obs: Float[Array, "M B D"]
+    """The next observation of each step, by member."""
 
 
 class Forecast(NamedTuple):

@@ -21,6 +21,7 @@ from narl.deep.env_process import EnvProcess
 from narl.deep.env_state import EnvState
 from narl.deep.environment import EnvRecipe, HostEnv
 from narl.deep.evaluation import Episodes, Evaluation, evaluate, first_observations
+from narl.errors import InputError
 
 SPARE_CORES = 4
 """Cores from which on threads or processes share the environments: with fewer, learning needs
@@ -232,14 +233,19 @@ def open_environments(
 
     ``num_workers`` is the number of processes, 0 for none. None: one per replica, as far as there
     are cores, where the host has cores to ``spare`` because an accelerator learns. A ``timeout`` in
-    seconds needs processes, and so does nothing where the environment cannot be made in another
-    process (see `can_move`).
+    seconds needs processes. An environment that another process cannot make stays in this one.
     """
     if num_workers is None:
         cores = num_cores()
         is_worth_it = spare and len(seeds) > 1 and cores >= SPARE_CORES
         num_workers = cores - 2 if is_worth_it else int(timeout is not None)
-    if num_workers == 0 or not can_move(recipe):
+    movable = can_move(recipe)
+    if timeout is not None and (num_workers == 0 or not movable):
+        raise InputError(
+            "env_timeout: it needs an environment that another process can make from its id, such "
+            "as my_module:MyEnv-v0, and env_workers other than 0"
+        )
+    if num_workers == 0 or not movable:
         return Environments(recipe, seeds)
     return WorkerEnvironments(recipe, seeds, num_workers, timeout)
 

@@ -28,10 +28,18 @@ NUM_CONFIRMING = 10
 
 
 class Evaluation(NamedTuple):
-    """Returns and lengths of deterministic episodes."""
+    """Returns and lengths of deterministic episodes, as `Agent.evaluate` gives them.
+
+    Example:
+        >>> evaluation = narl.deep.Evaluation([1.0, 3.0], [10, 12], [False, True])
+        >>> sum(evaluation.returns) / len(evaluation.returns)
+        2.0
+    """
 
     returns: list[float]
+    """The sum of the rewards of every episode."""
     lengths: list[int]
+    """The number of steps of every episode."""
     truncated: list[bool]
     """Whether the environment cut an episode that had not terminated."""
 

@@ -9,7 +9,15 @@ from jaxtyping import Num
 
 
 class NonFiniteError(RuntimeError):
-    """A number is not finite where learning needs one; the message is one line that names it."""
+    """A number is not finite where learning needs one; the message is one line that names it.
+
+    Example:
+        >>> try:
+        ...     raise narl.NonFiniteError("seed 0, step 250: critic_loss is nan")
+        ... except narl.NonFiniteError as error:
+        ...     print(error)
+        seed 0, step 250: critic_loss is nan
+    """
 
 
 def check_finite(

@@ -7,14 +7,13 @@ the seconds spent under `seconds/env` and so on.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import TracebackType
 from typing import Any
 
-from narl.errors import InputError
+from narl.lazy_names import import_extra
 
 X_AXIS = "step"
 """Column against which all other columns are plotted."""
@@ -77,8 +76,20 @@ def _only_numbers(parts: Mapping[str, Any]) -> dict[str, float]:
 
 
 def tensorboard_logger(folder: Path | str, *, seeds: Sequence[int] | None = None) -> Logger:
-    """Return a logger that writes event files for TensorBoard into a folder."""
-    tensorboard = _import_extra("tensorboardX", "tensorboard")
+    """Return a logger that writes event files for TensorBoard into a folder.
+
+    Args:
+        folder: The folder, which ``tensorboard --logdir`` shows.
+        seeds: The seeds of the training, for the names of the curves; by default 0, 1, …
+
+    Returns:
+        A callback for `Agent.learn`; close it at the end, or use ``with``.
+
+    Example:
+        >>> with narl.tensorboard_logger("logs") as logger:
+        ...     logger({"step": 250, "eval_return": [12.5]})
+    """
+    tensorboard = import_extra("tensorboardX", "tensorboard")
     writer = tensorboard.SummaryWriter(str(folder))
 
     def write(numbers: Mapping[str, float], step: int) -> None:
@@ -98,9 +109,20 @@ def wandb_logger(
 ) -> Logger:
     """Return a logger for a project of Weights & Biases.
 
-    With ``run``, a resumed training continues that run of the project.
+    Args:
+        project: The name of the project.
+        seeds: The seeds of the training, for the names of the curves; by default 0, 1, …
+        config: What is shown as the configuration of the run.
+        run: The id of a run; with it a resumed training continues that run of the project.
+
+    Returns:
+        A callback for `Agent.learn`; close it at the end, or use ``with``.
+
+    Example:
+        >>> with narl.wandb_logger("pendulum") as logger:
+        ...     logger({"step": 250, "eval_return": [12.5]})
     """
-    wandb = _import_extra("wandb", "wandb")
+    wandb = import_extra("wandb", "wandb")
     wandb_run = wandb.init(
         project=project, config=dict(config or {}), id=run, name=run, resume="allow"
     )
@@ -109,12 +131,3 @@ def wandb_logger(
         wandb_run.log(dict(numbers), step=step)
 
     return Logger(write, wandb_run.finish, seeds)
-
-
-def _import_extra(module: str, extra: str) -> ModuleType:
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise InputError(
-            f"{extra}: {module} is not installed; pip install 'narl[{extra}]'"
-        ) from None

@@ -3,8 +3,11 @@
 import contextlib
 import copy
 import importlib
+import os
+import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 import gymnasium
@@ -113,12 +116,11 @@ def _make_registered(env_id: str, kwargs: Mapping[str, Any]) -> gymnasium.Env:
         try:
             importlib.import_module(module)
         except ImportError as error:
-            raise InputError(f"env: cannot import {module!r}: {first_line(str(error))}") from error
+            reason = first_line(str(error))
+            raise InputError(f"env: cannot import {module!r}: {reason}{_advice(module)}") from error
     names = [spec.id for spec in gymnasium.registry.values() if not _is_removed(spec)]
     if name not in names:
-        # Newest versions first: they are preferred where several ids are equally near.
-        hint = nearest(name, sorted(names, reverse=True))
-        raise InputError(f"env: unknown environment {name!r}; did you mean {hint!r}?")
+        raise _unknown_environment(name, names)
     try:
         # HostEnv checks the environment, at every step and not only at the first.
         return gymnasium.make(name, disable_env_checker=True, **kwargs)
@@ -126,6 +128,25 @@ def _make_registered(env_id: str, kwargs: Mapping[str, Any]) -> gymnasium.Env:
         raise
     except Exception as error:
         raise InputError(f"env: {name} cannot be made: {first_line(str(error))}") from error
+
+
+def _advice(module: str) -> str:
+    """Return what to do where a module is in the working folder, but not on Python's path."""
+    top = Path(module.partition(".")[0])
+    here = next((path for path in (top.with_suffix(".py"), top) if path.exists()), None)
+    if here is None or str(Path.cwd()) in map(os.path.abspath, sys.path):
+        return ""
+    return f"; {here} is in this folder, which is not on Python's path: set PYTHONPATH=."
+
+
+def _unknown_environment(name: str, names: Collection[str]) -> InputError:
+    """Return the error for an unknown id; ids are compared without their versions."""
+    # Of several versions of one environment the newest is meant.
+    newest = {known.rpartition("-v")[0] or known: known for known in sorted(names)}
+    close = nearest(name.rpartition("-v")[0] or name, newest)
+    hint = "" if close is None else f"; did you mean {newest[close]!r}?"
+    hint = hint or "; if a module of yours registers it, write module:id, such as envs:Point-v0"
+    return InputError(f"env: unknown environment {name!r}{hint}")
 
 
 def _is_removed(spec: Any) -> bool:

@@ -107,12 +107,20 @@ def check_interface(learned: Interface, present: Interface, name: str) -> None:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Policy:
-    """The actors of one training, one per seed."""
+    """The actors of one training, one per seed.
+
+    Example:
+        >>> policy = narl.SAC("Pendulum-v1", seeds=(0, 1)).policy
+        >>> policy.act(np.zeros(3), seed=1).shape
+        (1,)
+    """
 
     seeds: tuple[int, ...]
+    """The seeds that were trained."""
     actors: Network
     """Layers with a leading axis of seeds, NumPy arrays."""
     interface: Interface
+    """Shapes, bounds and scales of observations and actions."""
 
     def actor(self, seed: int | None = None) -> Network:
         """Return the network of one seed; by default the first."""
@@ -138,7 +146,13 @@ class Policy:
     ) -> np.ndarray:
         """Return the action for an observation, or actions for a batch of observations.
 
-        Actions are the mode of the policy or, with a ``generator``, drawn from the policy.
+        Args:
+            obs: One observation of the environment, or a batch of them.
+            seed: The seed whose policy acts; by default the first.
+            generator: Draws the actions; without one they are the mode of the policy.
+
+        Returns:
+            One action, or a batch, in the units of the environment.
         """
         batch, is_batch = self._batch(obs)
         vectors = np.stack([self.interface.vector(row) for row in batch])

@@ -16,7 +16,12 @@ from narl.paper import implements
 
 @dataclass(frozen=True)
 class Preset:
-    """Settings and known facts of one environment."""
+    """Settings and known facts of one environment.
+
+    Example:
+        >>> narl.deep.find_preset("MountainCarContinuous-v0").overrides["solved_return"]
+        90.0
+    """
 
     name: str
     """Gymnasium's id of the environment."""
@@ -201,8 +206,19 @@ def find_preset(env_id: str, env_kwargs: Mapping[str, object] | None = None) -> 
 
     They are MBPO's for its six environments (v4 and v5).
 
-    ``env_kwargs`` are the user's arguments of the environment: with another body or other limits
-    the known termination does not hold, and is left out.
+    Args:
+        env_id: Gymnasium's id.
+        env_kwargs: The user's arguments of the environment: with another body or other limits the
+            known termination does not hold, and is left out.
+
+    Returns:
+        The `Preset`, or None.
+
+    Example:
+        >>> narl.deep.find_preset("Hopper-v5").overrides["updates_per_step"]
+        20
+        >>> narl.deep.find_preset("Pendulum-v1") is None
+        True
     """
     # Gymnasium imports the module before a colon; its environments and narl's need no module.
     plain_id = env_id.removeprefix("gymnasium:").removeprefix("narl:")

@@ -39,7 +39,7 @@ def choose_backend() -> str:
     """
     if user_choice := os.environ.get("MUJOCO_GL"):
         return user_choice
-    if not _headless():
+    if not is_headless():
         return "glfw"
     backend = next(iter(_loadable()), None)
     if backend is None:
@@ -53,7 +53,7 @@ def prepare_rendering() -> None:
 
     There is no error where MuJoCo cannot draw: the environment may draw in some other way.
     """
-    if _headless():
+    if is_headless():
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame: Pendulum, Box2D
         with contextlib.suppress(InputError):
             choose_backend()
@@ -66,7 +66,7 @@ def check_rendering() -> str:
     the user set MUJOCO_GL. The backend that works is chosen for this process too.
     """
     user_choice = os.environ.get("MUJOCO_GL")
-    with_screen = [] if _headless() else ["glfw"]
+    with_screen = [] if is_headless() else ["glfw"]
     candidates = [user_choice] if user_choice else with_screen + _loadable()
     if not candidates:
         raise InputError(_MISSING)
@@ -102,7 +102,7 @@ def _draw_one(backend: str) -> str | None:
     return messages[-1].strip() if messages else f"exit status {done.returncode}"
 
 
-def _headless() -> bool:
+def is_headless() -> bool:
     """Return whether there is no screen: Linux without a display server."""
     return sys.platform.startswith("linux") and not (
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from narl.deep.snapshot import flatten_tree
 from narl.deep.trainer import Trainer
+from narl.errors import InputError, first_line
 
 EVERY_REPLICA = slice(None)
 NETWORKS = ("sac", "ensemble", "termination")
@@ -22,6 +24,12 @@ def networks(trainer: Trainer, replicas: slice = EVERY_REPLICA) -> dict[str, np.
     )
     # Copies: JAX may use the memory of its own arrays again.
     return {name: np.array(array[replicas]) for name, array in flatten_tree(trees).items()}
+
+
+def actors(trainer: Trainer) -> dict[str, np.ndarray]:
+    """Return the actors of all replicas by name, as `networks` names them."""
+    tree = trainer.replicas.to_host(trainer.state(), lambda state: state.sac.actor)
+    return {f"sac.actor.{name}": np.asarray(array) for name, array in flatten_tree(tree).items()}
 
 
 def only_networks(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -58,3 +66,15 @@ def summary(
             "total": seconds["total"],
         },
     }
+
+
+@contextlib.contextmanager
+def not_written_by_narl(what: str, advice: str) -> Iterator[None]:
+    """Turn errors over values that narl would not have written, though their checksums fit."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        cause = first_line(str(error)) or type(error).__name__
+        raise InputError(f"{what} does not hold what narl writes ({cause}); {advice}") from error

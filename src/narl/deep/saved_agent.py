@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from narl import storage
-from narl.deep.checked_config import config_from_record
-from narl.deep.config import EPOCH_COLUMNS, Config
+from narl import __version__, storage
+from narl.deep.checked_config import check_config, config_from_record
+from narl.deep.config import Config
+from narl.deep.env_code import ENV_CODE, env_module_problem
 from narl.deep.policy import Policy, interface_from, interface_of, policy_from
 from narl.deep.presets import shortens_observations
-from narl.deep.run_artifacts import only_networks
+from narl.deep.run_artifacts import not_written_by_narl, only_networks
 from narl.deep.snapshot import STATE, State, with_prefix
 from narl.deep.training_environment import open_training_env
+from narl.deep.training_session import LOG
 from narl.errors import InputError
 from narl.storage.checkpoints import load_checkpoint
 from narl.storage.metrics_log import PROGRESS, rows_from_bytes
@@ -39,24 +42,41 @@ class SavedAgent(NamedTuple):
     """The state from which learning can go on; None: it was not saved."""
     no_state: str = "no data were saved; save with data=True"
     """Why there is no state, and what would be right."""
+    env_code: str = ""
+    """The hash of the environment's code (see `narl.deep.env_code`); empty: not recorded."""
 
 
-def read_saved_agent(folder: Path) -> SavedAgent:
-    """Read an agent from a folder, after its checksums were verified."""
-    if (folder / TRAINING).is_file():
-        return _read_unfinished(folder)
-    if folder.is_file():
+def read_saved_agent(
+    folder: Path, typed_env: str | None = None, trust_env_module: bool = False
+) -> SavedAgent:
+    """Read an agent from a folder, after its checksums were verified.
+
+    The environment of an unfinished training is opened, for its spaces: a module is imported for
+    this only if the user has typed the id, or trusts the module.
+    """
+    if os.path.isfile(folder / TRAINING):
+        with not_written_by_narl(f"folder: {folder}", "give another"):
+            return _read_unfinished(folder, typed_env, trust_env_module)
+    if os.path.isfile(folder):
         raise InputError(f"folder: {folder} is a file; give the folder that was saved")
-    if folder.is_dir() and not (folder / storage.MANIFEST).is_file():
+    if os.path.isdir(folder) and not os.path.isfile(folder / storage.MANIFEST):
         raise InputError(
             f"folder: {folder} holds no saved agent; give one that agent.save or narl train made"
         )
-    return _read_finished(folder)
+    with not_written_by_narl(f"folder: {folder}", "give another"):
+        return _read_finished(folder)
+
+
+def _checked_config(record: dict[str, Any]) -> Config:
+    """Return the recorded configuration, once its values are known to be valid."""
+    config = config_from_record(record)
+    check_config(config)
+    return config
 
 
 def _read_finished(folder: Path) -> SavedAgent:
     run = storage.load_run_at(folder)
-    config, arrays = config_from_record(run.config), run.arrays()
+    config, arrays = _checked_config(run.config), run.arrays()
     saved = SavedAgent(
         record=run.config,
         config=config,
@@ -65,34 +85,40 @@ def _read_finished(folder: Path) -> SavedAgent:
         history=rows_from_bytes(run.extra(PROGRESS)),
         num_steps=int(run.metrics["steps"]),
         state=None,
+        env_code=str(run.environment.get(ENV_CODE, "")),
     )
     if not (folder / CHECKPOINTS).is_dir():
         return saved
     try:
-        checkpoint = load_checkpoint(folder / CHECKPOINTS)
-    except InputError:  # load_checkpoint has logged the damage
-        _log.warning("%s: its data are damaged; the policy is loaded, but cannot learn", folder)
+        checkpoint = load_checkpoint(folder / CHECKPOINTS, run=run.id_of_config)
+    except InputError as error:
+        _log.warning(
+            "%s: its data are damaged; the policy is loaded, but cannot learn (%s)", folder, error
+        )
         return saved._replace(no_state="the data that were saved are damaged; load another")
     return saved._replace(state=(checkpoint.arrays, checkpoint.notes))
 
 
-def _read_unfinished(folder: Path) -> SavedAgent:
+def _read_unfinished(folder: Path, typed_env: str | None, trust_env_module: bool) -> SavedAgent:
     unfinished = open_unfinished_run(folder)
-    if unfinished.problems:
-        raise InputError(f"run {unfinished.id}: {unfinished.problems[0]}")
-    config = config_from_record(unfinished.config)
-    checkpoint = load_checkpoint(folder / CHECKPOINTS)
+    if unfinished.problems and unfinished.narl == __version__:
+        raise InputError(f"run {unfinished.id}: {'; '.join(unfinished.problems)}")
+    config = _checked_config(unfinished.config)
+    problem = "" if trust_env_module or typed_env == config.env else env_module_problem(config.env)
+    if problem:
+        raise InputError(problem)
+    checkpoint = load_checkpoint(folder / CHECKPOINTS, run=unfinished.id)
     with contextlib.closing(open_training_env(config, config.seeds[0])) as env:
         interface = interface_of(env, shortens_observations(config.env))
     networks = only_networks(with_prefix(checkpoint.arrays, STATE))
-    rows = unfinished.rows(EPOCH_COLUMNS)
-    rows = [row for row in rows if row["step"] <= checkpoint.step]
     return SavedAgent(
         record=unfinished.config,
         config=config,
         policy=policy_from(networks, config.seeds, interface),
         networks=networks,
-        history=rows,
+        # The log's copy in the checkpoint was verified, unlike the file itself.
+        history=rows_from_bytes(checkpoint.arrays[LOG].tobytes()),
         num_steps=checkpoint.step,
         state=(checkpoint.arrays, checkpoint.notes),
+        env_code=str(checkpoint.notes.get(ENV_CODE, "")),
     )

@@ -23,10 +23,21 @@ from narl.paper import implements
 
 
 class Candidates(NamedTuple):
-    """The imagined steps to choose from: one per member, for a batch of observations."""
+    """The imagined steps to choose from: one per member, for a batch of observations.
+
+    A `SelectFn` and a `BonusFn` are given it; M is the number of members, B of steps.
+
+    Example:
+        >>> def select_first(key, candidates, params):
+        ...     num_members, num_steps = candidates.mean.reward.shape
+        ...     return narl.deep.take_members(candidates, jnp.zeros(num_steps, int))
+        >>> agent = narl.NARL("Pendulum-v1", select=select_first)
+    """
 
     obs: Float[Array, "B D"]
+    """Where the steps begin, in the units of the policy."""
     action: Float[Array, "B A"]
+    """The policy's actions, in [−1, 1]."""
     prediction: Prediction
     """Reward [M, B] and next observation [M, B, D] that are stored if a member is chosen."""
     mean: Prediction
@@ -112,9 +123,16 @@ def stack_numbers(numbers: Sequence[SelectNumbers]) -> SelectNumbers:
 
 
 class SelectParams(NamedTuple):
-    """Parameters of a selection or a bonus."""
+    """Parameters of a selection or a bonus.
+
+    Example:
+        >>> def less_and_less(key, candidates, selected, params):
+        ...     return 0.1 * params.strength * candidates.disagreement
+        >>> agent = narl.NARL("Pendulum-v1", bonus=less_and_less)
+    """
 
     numbers: SelectNumbers
+    """The options of optimism of this replica as numbers, such as ``numbers.num_elites``."""
     strength: Float[Array, ""] | float
     """1 at the beginning; falls to 0 over ``anneal_steps``."""
     state: BonusState
@@ -130,10 +148,22 @@ class SelectParams(NamedTuple):
 
 
 class Selected(NamedTuple):
-    """The imagined steps that are taken."""
+    """The imagined steps that are taken.
+
+    `take_members` makes it from the number of a member per step.
+
+    Example:
+        >>> def mean_of_all(key, candidates, params):
+        ...     num_steps = candidates.obs.shape[0]
+        ...     first = narl.deep.take_members(candidates, jnp.zeros(num_steps, int))
+        ...     return first._replace(next_obs=candidates.mean.next_obs.mean(axis=0))
+        >>> agent = narl.NARL("Pendulum-v1", select=mean_of_all)
+    """
 
     reward: Float[Array, " B"]
+    """The imagined rewards."""
     next_obs: Float[Array, "B D"]
+    """The imagined next observations."""
     member: Int[Array, " B"]
     """The member that predicted the next observation."""
     reward_member: Int[Array, " B"]
@@ -145,6 +175,7 @@ class Selected(NamedTuple):
 
 
 SelectFn = Callable[[PRNGKeyArray, Candidates, SelectParams], Selected]
+"""The type of a selection: (key, `Candidates`, `SelectParams`) → `Selected`."""
 
 
 def take_members(
@@ -154,7 +185,23 @@ def take_members(
     fallback: Bool[Array, " B"] | None = None,
     reward_fallback: Bool[Array, " B"] | None = None,
 ) -> Selected:
-    """Return the steps of one chosen member per row; the reward may come from another member."""
+    """Return the steps of one chosen member per row; the reward may come from another member.
+
+    Args:
+        candidates: The predictions of all members.
+        member: The member whose next observation is taken, one per step, [B].
+        reward_member: The member whose reward is taken; by default the same.
+        fallback: Whether the radius had excluded every next observation; only metrics use it.
+        reward_fallback: The same of the rewards.
+
+    Returns:
+        The steps, a `Selected`.
+
+    Example:
+        >>> def select_largest_reward(key, candidates, params):
+        ...     return narl.deep.take_members(candidates, candidates.mean.reward.argmax(axis=0))
+        >>> agent = narl.NARL("Pendulum-v1", select=select_largest_reward)
+    """
     prediction, rows = candidates.prediction, jnp.arange(member.shape[0])
     reward_member = member if reward_member is None else reward_member
     never = jnp.zeros(rows.shape, bool)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,18 +20,20 @@ from narl import storage
 from narl.deep.callbacks import wants_stop
 from narl.deep.config import Config
 from narl.deep.device_memory import check_memory
+from narl.deep.env_code import ENV_CODE, current_env_code, env_code
 from narl.deep.trainer import Trainer
 from narl.deep.training_environment import choose_termination, open_training_env
 from narl.deep.training_session import Stopped, TrainingSession
 from narl.deep.user_parts import NO_PARTS, UserParts, check_functions
 from narl.storage.checkpoints import has_checkpoints
-from narl.storage.folder import clear_folder, lock_folder, remove_folder
+from narl.storage.folder import clear_folder, lock_folder, refuse_links, remove_folder
 from narl.storage.unfinished import CHECKPOINTS, PART, list_unfinished_runs, record_config
 
 __all__ = ["Stopped", "TrainingOptions", "check_training", "run_training"]
 
 OnEpoch = Callable[[dict[str, Any]], bool | np.bool_ | None]
 """Called with the metrics of every epoch; False stops the training, NumPy's False too."""
+_log = logging.getLogger("narl")
 
 
 def _nothing(*arguments: Any) -> None:
@@ -56,6 +59,8 @@ class TrainingOptions:
     """Train again, even if the run is there, finished or not."""
     unfinished: bool = False
     """Resume an unfinished training, even if a finished run is there."""
+    any_code: bool = False
+    """Take a run or a checkpoint that other code of a user's environment has made."""
     parts: UserParts = NO_PARTS
     """The user's own environment, termination or selection; give such runs a root of their own."""
 
@@ -70,10 +75,27 @@ def run_training(
 ) -> list[tuple[storage.Run, bool]]:
     """Return the finished run of every configuration, and whether it was found in the store.
 
-    The configurations must have one `shape`; those that are not in the store share one program.
-    Each gets a run folder of its own, as if it had been trained alone. An unfinished training of
-    the same configurations goes on from its last checkpoint. The ``options`` are the fields of
-    `TrainingOptions`.
+    Each configuration gets a run folder of its own, as if it had been trained alone. An unfinished
+    training of the same configurations goes on from its last checkpoint.
+
+    Args:
+        configs: Configurations of one `shape`; those that are not in the store share one program.
+        root: The folder of runs.
+        **options: Fields of `TrainingOptions`, such as ``on_epoch``, which is called with the
+            metrics of every epoch, or ``fresh=True``, which trains even if the run is there.
+
+    Returns:
+        One (run, found) per configuration; ``run.metrics`` and ``run.arrays()`` hold the
+        outcome.
+
+    Example:
+        >>> from pathlib import Path
+        >>> configs = [narl.deep.make_config("Pendulum-v1", "sac", **tiny)]
+        >>> [(run, found)] = narl.deep.run_training(configs, Path("runs"))
+        >>> run.metrics["steps"], found
+        (60, False)
+        >>> narl.deep.run_training(configs, Path("runs"))[0][1]  # now it is found
+        True
     """
     return _run_training(configs, root, TrainingOptions(**options))
 
@@ -82,7 +104,8 @@ def _run_training(
     configs: Sequence[Config], root: Path, options: TrainingOptions
 ) -> list[tuple[storage.Run, bool]]:
     storage.check_root(root)
-    found = {} if options.replaces else _find_runs(configs, root)
+    find = _RunFinder(configs, root, options)
+    found = find.runs()
     missing = [config for config in configs if config.run_id not in found]
     if not missing:
         return [(found[config.run_id], True) for config in configs]
@@ -92,10 +115,12 @@ def _run_training(
     part = root / f"{storage.run_id(_group_record(group))}{PART}"
     with lock_folder(part), _removed_at_the_end(part):
         # Another process may have finished the training while it held the lock.
-        if not options.replaces and len(runs := _find_runs(configs, root)) == len(configs):
+        if len(runs := find.runs()) == len(configs):
             return [(runs[config.run_id], True) for config in configs]
+        find.set_others_aside()
         if options.fresh:
             clear_folder(part)
+        refuse_links(part)
         record_config(part, _group_record(group), options.checkpoint_every)
         trained = _train(group, part, root, options)
     # A run that was done before the others, and was lost since, is trained by itself.
@@ -112,8 +137,10 @@ def _train(
 ) -> dict[str, storage.Run]:
     """Train to the end in the folder ``part``; return the new runs by id."""
     trainer = Trainer(configs, options.parts)
-    session = TrainingSession(trainer, configs, part)
-    with contextlib.closing(trainer), contextlib.closing(session.checkpoints):
+    with contextlib.closing(trainer), contextlib.ExitStack() as stack:
+        code = env_code(trainer.envs.example.env)
+        session = TrainingSession(trainer, configs, part, code, options.any_code)
+        stack.enter_context(contextlib.closing(session.checkpoints))
         session.resume(options.on_resume)
         epochs = session.train(options.on_step, options.should_stop, options.checkpoint_every)
         for metrics in epochs:
@@ -162,10 +189,44 @@ def _unfinished_group(
     return None
 
 
-def _find_runs(configs: Sequence[Config], root: Path) -> dict[str, storage.Run]:
-    """Return the finished runs that are in the store, by id."""
-    runs = {config.run_id: storage.find_run(root, config.record()) for config in configs}
-    return {run_id: run for run_id, run in runs.items() if run is not None}
+class _RunFinder:
+    """Finds finished runs, and those that other code of a user's environment has made."""
+
+    def __init__(self, configs: Sequence[Config], root: Path, options: TrainingOptions) -> None:
+        self._configs, self._root, self._options = configs, root, options
+        self._code: str | None = None
+        """The hash of the environment's present code, once it is needed."""
+
+    def runs(self) -> dict[str, storage.Run]:
+        """Return the finished runs of the environment's present code, by id."""
+        if self._options.replaces:
+            return {}
+        return {id_: run for id_, run in self._stored().items() if not self._is_by_other_code(run)}
+
+    def set_others_aside(self) -> None:
+        """Move the runs that other code has made to ids of their own, and say so."""
+        for run in {} if self._options.replaces else self._stored().values():
+            if self._is_by_other_code(run):
+                moved = storage.set_run_aside(run, {ENV_CODE: run.environment[ENV_CODE]})
+                _log.warning(
+                    "the code of %s has CHANGED since run %s was made: that run is now %s, and the "
+                    "training begins anew",
+                    run.config["env"],
+                    run.id,
+                    moved.id,
+                )
+
+    def _stored(self) -> dict[str, storage.Run]:
+        runs = {each.run_id: storage.find_run(self._root, each.record()) for each in self._configs}
+        return {run_id: run for run_id, run in runs.items() if run is not None}
+
+    def _is_by_other_code(self, run: storage.Run) -> bool:
+        """Return whether other code made the run; runs of older versions do not say which did."""
+        if self._options.any_code:
+            return False
+        if self._code is None:
+            self._code = current_env_code(self._configs[0], self._options.parts.env)
+        return bool(run.environment.get(ENV_CODE, self._code) != self._code)
 
 
 @contextlib.contextmanager

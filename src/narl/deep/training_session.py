@@ -12,17 +12,21 @@ import jax
 import numpy as np
 
 from narl import __version__, storage
+from narl.deep.best_policy import BestPolicies
+from narl.deep.callbacks import StopWhenNoBetter
 from narl.deep.config import Config
+from narl.deep.env_code import ENV_CODE
 from narl.deep.metrics import curves, rows_of_replicas
 from narl.deep.policy import interface_of
 from narl.deep.presets import shortens_observations
-from narl.deep.run_artifacts import networks, summary
+from narl.deep.run_artifacts import actors, networks, not_written_by_narl, summary
 from narl.deep.snapshot import restore, take_snapshot
 from narl.deep.trainer import Trainer
-from narl.storage.checkpoints import Checkpoints, has_checkpoints
+from narl.errors import InputError
+from narl.storage.checkpoints import Checkpoint, Checkpoints, has_checkpoints
 from narl.storage.metrics_log import PROGRESS, MetricsLog, rows_from_bytes, rows_to_bytes
 from narl.storage.provenance import version_of
-from narl.storage.unfinished import CHECKPOINTS, STAGED
+from narl.storage.unfinished import CHECKPOINTS, PART, STAGED
 
 LOG = "metrics_log"
 """The array of a checkpoint that holds the bytes of the metrics log."""
@@ -32,7 +36,16 @@ _log = logging.getLogger("narl")
 
 
 class Stopped(KeyboardInterrupt):
-    """A training was asked to stop; it can be resumed from the checkpoint of step ``kept``."""
+    """A training was asked to stop; it can be resumed from the checkpoint of step ``kept``.
+
+    Args:
+        step: The step at which it stopped.
+        kept: The step of the last checkpoint.
+
+    Example:
+        >>> print(narl.deep.Stopped(step=700, kept=500))
+        stopped at step 700, the last checkpoint is of step 500
+    """
 
     def __init__(self, step: int, kept: int) -> None:
         behind = f", the last checkpoint is of step {kept}" if kept < step else ""
@@ -63,21 +76,39 @@ def train_epochs(
 class TrainingSession:
     """A training in its folder `<id>.part`, from its last checkpoint to its end or a stop."""
 
-    def __init__(self, trainer: Trainer, configs: Sequence[Config], part: Path) -> None:
+    def __init__(
+        self,
+        trainer: Trainer,
+        configs: Sequence[Config],
+        part: Path,
+        env_code: str = "",
+        any_code: bool = False,
+    ) -> None:
         self.trainer, self.configs, self.part = trainer, configs, part
-        self.checkpoints = Checkpoints(part / CHECKPOINTS)
+        self.checkpoints = Checkpoints(part / CHECKPOINTS, run=part.name.removesuffix(PART))
+        self._env_code, self._any_code = env_code, any_code
         self._metrics_log = MetricsLog(part / PROGRESS)
         self._lines = b""
         """The content of the metrics log; checkpoints hold it too, as the file may be damaged."""
         self._earlier = {"total": 0.0, "compile": 0.0}
         """Seconds that earlier processes spent on the training."""
         self._begin = time.perf_counter()
+        self._best = BestPolicies()
+        patience = trainer.config.stop_when_no_better
+        self._stop_rule = None if patience is None else StopWhenNoBetter(patience)
+        self._is_stuck = False
+        """Whether so many evaluations were no better that the training ends."""
 
     @property
     def is_done(self) -> bool:
-        """Whether all steps are done, or every replica has solved the task if that is enough."""
+        """Whether all steps are done, or the training ends earlier as its configuration says."""
         enough = self.trainer.config.until_solved and self.trainer.all_solved
-        return self.trainer.is_over or enough
+        return self.trainer.is_over or enough or self._is_stuck
+
+    def _note_epoch(self, metrics: dict[str, Any]) -> None:
+        """Decide whether the training ends with this epoch, as it got no better."""
+        if self._stop_rule is not None:
+            self._is_stuck = not self._stop_rule(metrics)
 
     def resume(self, on_resume: Callable[[int], None]) -> None:
         """Go back to the last checkpoint of an earlier process, if there is one."""
@@ -85,17 +116,8 @@ class TrainingSession:
             self._metrics_log.clear()
             return
         loaded = self.checkpoints.load()
-        if loaded.notes["versions"] != _versions():
-            _log.warning(
-                "the checkpoint was written by %s; this is %s: results may differ in their bits",
-                loaded.notes["versions"],
-                _versions(),
-            )
-        solved = self._solved_configs(loaded.notes["counters"]["solved_step"])
-        inactive = {i for replicas in solved.values() for i in range(replicas.start, replicas.stop)}
-        restore(self.trainer, loaded.arrays, loaded.notes, inactive)
-        self._earlier = {name: float(loaded.notes["seconds"][name]) for name in self._earlier}
-        self._lines = loaded.arrays[LOG].tobytes()
+        with not_written_by_narl(f"checkpoint: {loaded.path}", "begin anew with --fresh"):
+            solved = self._restore(loaded)
         if not self._metrics_log.restore(self._lines):
             _log.warning(
                 "%s is damaged or was changed; it is restored from checkpoint %s",
@@ -108,6 +130,41 @@ class TrainingSession:
             if run_id not in solved:  # staged after the checkpoint: it is trained and staged again
                 storage.remove_run(self.part / STAGED, run_id)
         on_resume(loaded.step)
+
+    def _restore(self, loaded: Checkpoint) -> dict[str, slice]:
+        """Bring the trainer to the state of a checkpoint; return the configurations that are done.
+
+        They are given by run id, with the places of their replicas.
+        """
+        self._check_code(str(loaded.notes.get(ENV_CODE, self._env_code)))
+        if loaded.notes["versions"] != _versions():
+            _log.warning(
+                "the checkpoint was written by %s; this is %s: results may differ in their bits",
+                loaded.notes["versions"],
+                _versions(),
+            )
+        solved = self._solved_configs(loaded.notes["counters"]["solved_step"])
+        inactive = {i for replicas in solved.values() for i in range(replicas.start, replicas.stop)}
+        restore(self.trainer, loaded.arrays, loaded.notes, inactive)
+        self._earlier = {name: float(loaded.notes["seconds"][name]) for name in self._earlier}
+        self._lines = loaded.arrays[LOG].tobytes()
+        self._best.restore(loaded.arrays)
+        for row in rows_from_bytes(self._lines):
+            self._note_epoch(row)
+        return solved
+
+    def _check_code(self, recorded: str) -> None:
+        """Refuse to go on with other code of the environment than that of a checkpoint."""
+        if recorded.rpartition("+")[2] == self._env_code:
+            self._env_code = recorded
+            return
+        line = f"the code of {self.configs[0].env} has changed since this training began"
+        if not self._any_code:
+            raise InputError(
+                f"env: {line}; begin anew with --fresh, or go on with the new code: --any-code"
+            )
+        _log.warning("%s; it goes on with the new code", line)
+        self._env_code = f"{recorded}+{self._env_code}"  # equals no code: it is made by both
 
     def train(
         self, on_step: Callable[[int], None], should_stop: Callable[[], bool], every: int
@@ -126,6 +183,8 @@ class TrainingSession:
             trainer, is_done=lambda: self.is_done, should_stop=stops, on_step=on_step
         ):
             self._lines += self._metrics_log.append(metrics)
+            self._note_epoch(metrics)
+            self._best.update(metrics, actors(trainer))
             self._stage_solved()
             epoch = trainer.counters.step // trainer.config.epoch_length
             if epoch % every == 0 and not trainer.is_over:
@@ -151,10 +210,11 @@ class TrainingSession:
         self.checkpoints.wait()  # before there is yet another copy of everything
         snapshot = take_snapshot(trainer)
         notes = snapshot.notes | {"seconds": self._seconds(), "versions": _versions()}
-        lines = np.frombuffer(self._lines, np.uint8)
+        notes |= {ENV_CODE: self._env_code}
+        lines, best = np.frombuffer(self._lines, np.uint8), self._best.arrays()
         self.checkpoints.save(
             trainer.counters.step,
-            lambda: snapshot.arrays() | {LOG: lines},
+            lambda: snapshot.arrays() | best | {LOG: lines},
             notes,
             snapshot.size,
         )
@@ -217,11 +277,15 @@ class TrainingSession:
             root,
             config.record(),
             summary(trainer, rows, seconds, replicas),
-            networks(trainer, replicas) | interface.arrays() | curves(rows),
+            networks(trainer, replicas)
+            | self._best.arrays(replicas)
+            | interface.arrays()
+            | curves(rows),
             device=jax.devices()[0].device_kind,
             seconds=seconds["total"],
             replace=replace,
             extras={PROGRESS: rows_to_bytes(rows)},
+            provenance={ENV_CODE: self._env_code} if self._env_code else None,
         )
 
 

@@ -15,7 +15,7 @@ from narl.deep.environment import HostEnv
 from narl.deep.networks import Network
 from narl.deep.policy import act_in_numpy
 from narl.errors import InputError
-from narl.storage.folder import partial_file
+from narl.storage.files import partial_file
 
 DEFAULT_FPS = 30.0
 
@@ -54,9 +54,14 @@ def write_video(frames: Iterable[np.ndarray], path: Path, fps: float) -> None:
 
 def check_video(path: Path) -> None:
     """Refuse a path to which no video could be written, before an episode is run for it."""
+    check_video_name(path)
+    _find_ffmpeg()
+
+
+def check_video_name(path: Path) -> None:
+    """Refuse a file whose name does not say in which format it is written."""
     if path.suffix not in (".mp4", ".gif"):
         raise InputError(f"video: {path} must end in .mp4 or .gif")
-    _find_ffmpeg()
 
 
 def _find_ffmpeg() -> str:

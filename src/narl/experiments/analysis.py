@@ -1,7 +1,8 @@
-"""Numbers and tables that several experiments share."""
+"""Numbers, charts and tables that several experiments share."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -9,8 +10,9 @@ from jaxtyping import Float
 
 from narl.decomposition import decompose
 from narl.experiments.experiment import Result
-from narl.report.document import Table
+from narl.report.document import Chart, Series, Table
 from narl.report.number_format import format_number
+from narl.stats import Interval, aggregate_iqm, performance_profile
 
 
 def cumulative_regret(result: Result) -> Float[np.ndarray, "N K"]:
@@ -46,7 +48,7 @@ def decomposition_table(id_: str, title: str, results: Mapping[str, Result]) -> 
         rows.append(cells)
     columns = ["agent"]
     for name in ("regret", "optimism", "estimation error"):
-        columns += [f"median {name}", "mean", "worst seed"]
+        columns += [f"{kind} {name}" for kind in ("median", "mean", "worst seed's")]
     return Table(
         id_,
         title,
@@ -74,6 +76,57 @@ def capped(times: Float[np.ndarray, " N"], budget: float) -> Float[np.ndarray, "
     The mean is then the mean time up to the budget, and no seed is left out.
     """
     return np.minimum(times, budget)
+
+
+def interval_series(label: str, interval: Interval) -> Series:
+    """Return the row of a chart of intervals."""
+    return Series(label, [1.0], [interval.estimate], [interval.low], [interval.high])
+
+
+def profile_series(
+    label: str, scores: Float[np.ndarray, "T N"], thresholds: Float[np.ndarray, " P"]
+) -> Series:
+    """Return a performance profile: the share of runs above each threshold, with its interval."""
+    profile = performance_profile(scores, thresholds)
+    return Series(label, *(part.tolist() for part in profile))
+
+
+def solving_charts(
+    prefix: str, steps: Mapping[str, Float[np.ndarray, " N"]], budget: int
+) -> list[Chart]:
+    """Return the IQM of the steps to solve a task, and the share of seeds that solved it by a step.
+
+    The list is empty for a single seed, which has no interval.
+    """
+    if any(len(times) < 2 for times in steps.values()):
+        return []
+    iqms = {label: aggregate_iqm(capped(times, budget)[None]) for label, times in steps.items()}
+    at = np.linspace(0, budget, 1 + min(budget // 50, 200))
+    shares = []
+    for label, times in steps.items():
+        # A score above −(t + ½) is a time of t at most; a seed that never solves has none of these.
+        profile = profile_series(label, -capped(times, budget + 1.0)[None], -(at + 0.5))
+        shares.append(dataclasses.replace(profile, x=at.tolist()))
+    return [
+        Chart(
+            f"{prefix}-iqm",
+            "Steps to solve: interquartile mean",
+            "",
+            "steps to solve, interquartile mean",
+            [interval_series(label, interval) for label, interval in iqms.items()],
+            caption="The mean of the middle half of the seeds with its 95 % bootstrap interval. "
+            f"A seed that did not solve the task counts as {budget} steps.",
+        ),
+        Chart(
+            f"{prefix}-profile",
+            "Seeds that have solved the task",
+            "environment steps",
+            "share of seeds",
+            shares,
+            caption="Performance profile: the share of seeds that solved the task within so many "
+            "steps, with pointwise 95 % bootstrap intervals.",
+        ),
+    ]
 
 
 def mean_and_std(values: Float[np.ndarray, " N"]) -> list[float | None]:

@@ -91,15 +91,19 @@ def reproduce(
     hooks: ExperimentHooks = NO_HOOKS,
     should_stop: Callable[[], bool] = lambda: False,
     fresh: bool = False,
-) -> Outcome:
+    part: tuple[int, int] = (1, 1),
+) -> Outcome | None:
     """Run every cell that is not in the store, and return the analysis of all of them.
 
     When ``should_stop`` returns True, a training writes a checkpoint and raises
-    `narl.deep.training_run.Stopped`; a second call continues the experiment from there.
+    `narl.deep.training_run.Stopped`; a second call continues the experiment from there. With a
+    ``part`` (i, n) only the i-th of n shares of the cells is run; None: others are not done yet.
     """
     cells = experiment.cells(scale)
     results: dict[str, Result] = {}
-    for labels in batches(cells):
+    number, num_parts = part
+    own = batches(cells)[number - 1 :: num_parts]
+    for labels in own:
         batch, name = [cells[label] for label in labels], "; ".join(labels)
         hooks.on_begin(name, length(batch[0]))
 
@@ -110,6 +114,11 @@ def reproduce(
         for label, cell, (run, found) in zip(labels, batch, runs, strict=True):
             results[label] = Result(cell, run)
             hooks.on_end(label, found)
+    for label in cells.keys() - results.keys():
+        finished = storage.find_run(root, cells[label].record())
+        if finished is None:
+            return None
+        results[label] = Result(cells[label], finished)
     results = {label: results[label] for label in cells}
     findings = experiment.analyse(scale, results)
     return _outcome(experiment, scale, results, findings)

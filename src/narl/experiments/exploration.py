@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from narl.experiments.analysis import count_seeds
+from narl.experiments.analysis import count_seeds, interval_series, profile_series
 from narl.experiments.experiment import Experiment, Findings, Result, Scale
 from narl.experiments.fig3a import TINY
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
 from narl.report.document import Chart, Claim, Table
 from narl.report.training_curves import curve
-from narl.stats import aggregate_iqm, iqm, normalised_scores, probability_of_improvement
+from narl.stats import (
+    aggregate_iqm,
+    improvement_interval,
+    iqm,
+    normalised_scores,
+    probability_of_improvement,
+)
 
 if TYPE_CHECKING:
     from narl.deep.config import Config
@@ -127,16 +133,20 @@ def _task_table(task: str, results: Mapping[str, Result]) -> Table:
     return Table(
         f"exploration-{_slug(task)}",
         f"Returns: {task}",
-        ["algorithm", "final return", "IQM", "worst seed"]
-        + ["mean return over the training", "worst seed", "probability of more than MBPO"],
+        ["algorithm", "final return", "IQM of the final return", "worst seed's final return"]
+        + ["mean return over the training", "worst seed's mean return"]
+        + ["probability of more than MBPO"],
         rows,
         "Deterministic episodes. The probability is that of a random seed having a larger mean "
         "return over the training than a random seed of MBPO.",
     )
 
 
-def _overall_table(tasks: Mapping[str, Mapping[str, Result]]) -> Table:
-    """Return the aggregate over tasks: returns over the training between none and the best."""
+def _scores(tasks: Mapping[str, Mapping[str, Result]]) -> dict[str, Float[np.ndarray, "T N"]]:
+    """Return every run's mean return over the training, 0 for the worst algorithm, 1 for the best.
+
+    Worst and best are the smallest and the largest mean over seeds on the task.
+    """
     overall = {
         task: {label: _returns(result).mean(axis=1) for label, result in results.items()}
         for task, results in tasks.items()
@@ -144,19 +154,66 @@ def _overall_table(tasks: Mapping[str, Mapping[str, Result]]) -> Table:
     low = np.array([min(x.mean() for x in by_label.values()) for by_label in overall.values()])
     high = np.array([max(x.mean() for x in by_label.values()) for by_label in overall.values()])
     high = np.where(high > low, high, low + 1.0)
-    rows: list[list[Any]] = []
-    for label in next(iter(overall.values())):
-        scores = normalised_scores([by_label[label] for by_label in overall.values()], low, high)
-        rows.append([label, *aggregate_iqm(scores), float(scores.mean())])
+    return {
+        label: normalised_scores([by_label[label] for by_label in overall.values()], low, high)
+        for label in next(iter(overall.values()))
+    }
+
+
+def _overall_table(scores: Mapping[str, Float[np.ndarray, "T N"]]) -> Table:
+    """Return the aggregate over tasks."""
+    rows = [[label, *aggregate_iqm(runs), float(runs.mean())] for label, runs in scores.items()]
     return Table(
         "exploration-overall",
         "All tasks together",
-        ["algorithm", "IQM of the score", "from", "to", "mean"],
+        ["algorithm", "IQM of the score", "low", "high", "mean score"],
         rows,
         "The score of a run is its mean return over the training, 0 for the worst and 1 for the "
         "best algorithm's mean on this task. IQM over all runs of all tasks with its 95 % interval "
         "(stratified bootstrap).",
     )
+
+
+def _overall_charts(scores: Mapping[str, Float[np.ndarray, "T N"]]) -> list[Chart]:
+    """Return IQM, performance profile and probability of improvement over all tasks."""
+    num_seeds = scores[MBPO].shape[1]
+    if num_seeds < 2:
+        return []
+    top = max(float(runs.max()) for runs in scores.values())
+    thresholds = np.linspace(0.0, max(1.0, top), 100)
+    over = f"Over all runs of all tasks, {num_seeds} seeds each; 95 % stratified bootstrap."
+    return [
+        Chart(
+            "exploration-iqm",
+            "All tasks: interquartile mean of the score",
+            "",
+            "score (0: the worst algorithm, 1: the best)",
+            [interval_series(label, aggregate_iqm(runs)) for label, runs in scores.items()],
+            caption=over,
+        ),
+        Chart(
+            "exploration-improvement",
+            "All tasks: probability of improvement over MBPO",
+            "",
+            "probability of a larger score than MBPO",
+            [
+                interval_series(label, improvement_interval(scores[MBPO], runs, paired=True))
+                for label, runs in scores.items()
+                if label != MBPO
+            ],
+            reference=0.5,
+            reference_label="no difference",
+            caption=f"{over} At 0.5 neither is better.",
+        ),
+        Chart(
+            "exploration-profile",
+            "All tasks: performance profile",
+            "score",
+            "share of runs with a larger score",
+            [profile_series(label, runs, thresholds) for label, runs in scores.items()],
+            caption=f"{over} Of two algorithms, the one whose line lies above is better.",
+        ),
+    ]
 
 
 def _pays(results: Mapping[str, Result]) -> Judgement:
@@ -183,6 +240,7 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
         for (id_, judgement), task in zip(judgements.items(), tasks, strict=True)
     ]
     over = "One seed." if size.num_seeds == 1 else "Mean ± one standard deviation over the seeds."
+    scores = _scores(tasks)
     charts = [
         Chart(
             f"exploration-{_slug(task)}-returns",
@@ -200,8 +258,8 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
         f"algorithms, {count_seeds(size.num_seeds)}. Seeds begin at {_FIRST_SEED}: no option was "
         f"chosen on them. All algorithms with a model have {MEMBERS} members and the options of "
         "the task's preset.",
-        charts=charts,
-        tables=[_overall_table(tasks), *tables, comparison_table("exploration", judgements)],
+        charts=[*_overall_charts(scores), *charts],
+        tables=[_overall_table(scores), *tables, comparison_table("exploration", judgements)],
         claims=claims,
     )
 

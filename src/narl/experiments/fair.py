@@ -253,8 +253,13 @@ def _details(found: Comparison) -> Table:
     return Table(
         "fair-regret",
         "Regret at the end, with the dial tuned for each MDP and untuned",
-        ["MDP", "agent", "tuned", "mean", "median", "worst seed"]
-        + ["untuned: mean", "median", "worst seed", "random actions"],
+        ["MDP", "agent", "tuned dial"]
+        + [
+            f"{kind}, {dial}"
+            for dial in ("tuned", "untuned")
+            for kind in ("mean regret", "median", "worst seed")
+        ]
+        + ["regret of random actions"],
         rows,
         "Sums over all episodes, on the reported seeds.",
     )

@@ -12,6 +12,7 @@ from narl.experiments.analysis import (
     count_seeds,
     list_steps,
     mean_and_std,
+    solving_charts,
     steps_to_solve,
 )
 from narl.experiments.experiment import Experiment, Findings, Result, Scale
@@ -147,8 +148,9 @@ def _table(results: Mapping[str, Result]) -> Table:
     return Table(
         "fig3a-solved",
         "Steps to solve InvertedPendulum",
-        ["algorithm", "seeds", "solved", "steps to solve", "± std", "worst seed"]
-        + ["final return", "± std", "worst seed", "updates per seed", "seconds"],
+        ["algorithm", "seeds", "solved", "steps to solve", "std of the steps", "worst seed's steps"]
+        + ["final return", "std of the return", "worst seed's return"]
+        + ["updates per seed", "seconds"],
         rows,
         "Solved: the first evaluation, every 250 steps, with a return of 1000; mean and population "
         "standard deviation over the seeds that solved it, all environment steps counted; the "
@@ -226,6 +228,9 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
         about=_about(scale),
         charts=[
             _returns(size, rows),
+            *solving_charts(
+                "fig3a", {label: steps_to_solve(x) for label, x in results.items()}, size.steps
+            ),
             *(
                 model_return_chart(anchor("fig3a-inside", label), label, log, over, fig4)
                 for label, log in rows.items()

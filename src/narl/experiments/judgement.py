@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from narl.report.document import Claim, Table, Verdict
+from narl.report.document import Chart, Claim, Series, Table, Verdict
 from narl.report.number_format import format_number
 from narl.stats import Comparison, compare, difference
 
@@ -163,6 +163,16 @@ def _interval(estimate: float, low: float, high: float) -> str:
     return f"{_signed(estimate)} [{_signed(low)}, {_signed(high)}]"
 
 
+ENDS = ["low", "high"]
+COMPARISON = [
+    *["claim", "x", "y", "x < y", "mean of x", "mean of y", "mean(x) − mean(y)", *ENDS],
+    *["IQM(x) − IQM(y)", *ENDS, "P(x < y)", *ENDS, "seeds", "detectable", "seeds needed"],
+]
+"""The columns of a table of comparisons."""
+MOST_ROWS = 20
+"""Comparisons that a chart shows at most; more are in the table alone."""
+
+
 def comparison_table(id_: str, judgements: Mapping[str, Judgement]) -> Table:
     """Return the table of all comparisons, by the id of the claim."""
     rows = []
@@ -173,15 +183,47 @@ def comparison_table(id_: str, judgements: Mapping[str, Judgement]) -> Table:
             row += [float(np.mean(item.part.x)), float(np.mean(item.part.y))]
             row += [*found.mean, *found.iqm, *found.improvement]
             rows.append([*row, found.num_seeds, found.detectable, found.seeds_needed])
-    ends = ["low", "high"]
     return Table(
         id_,
         "Comparisons behind the claims",
-        ["claim", "x", "y", "x < y", "mean of x", "mean of y", "mean(x) − mean(y)", *ends]
-        + ["IQM(x) − IQM(y)", *ends, "P(x < y)", *ends]
-        + ["seeds", "detectable", "seeds needed"],
+        COMPARISON,
         rows,
-        "Low and high are the ends of 95 % bootstrap intervals; seeds are paired. Detectable: the "
+        "Brackets are 95 % bootstrap intervals; seeds are paired. Detectable: the "
         "smallest difference of the means that so many seeds detect (two-sided 5 %, power 0.8). "
         "Seeds needed: so many would detect a difference as large as the measured one.",
     )
+
+
+def improvement_charts(tables: Sequence[Table]) -> list[Chart]:
+    """Return the probability of improvement, P(x < y), of every comparison in the tables.
+
+    They are made from the tables, so that older outcomes have them too.
+    """
+    charts = []
+    for table in tables:
+        if table.columns != COMPARISON or not 1 < len(table.rows) <= MOST_ROWS:
+            continue
+        rows = [dict(zip(("claim", "x", "y"), row[:3], strict=True)) for row in table.rows]
+        names = [f"{row['x']} < {row['y']}" for row in rows]
+        place = COMPARISON.index("P(x < y)")
+        series = [
+            Series(
+                f"{row['claim']}: {name}" if names.count(name) > 1 else name,
+                *([1.0], *([value] for value in cells[place : place + 3])),
+            )
+            for row, name, cells in zip(rows, names, table.rows, strict=True)
+        ]
+        charts.append(
+            Chart(
+                f"{table.id}-improvement",
+                "Probability of improvement",
+                "",
+                "probability that a seed of the first lies below a seed of the second",
+                series,
+                reference=0.5,
+                reference_label="no difference",
+                caption="Estimate and 95 % bootstrap interval over seeds. At 0.5 neither is lower; "
+                "at 1 every seed of the first lies below every seed of the second.",
+            )
+        )
+    return charts

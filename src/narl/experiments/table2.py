@@ -12,6 +12,7 @@ from narl.experiments.analysis import (
     capped,
     count_seeds,
     mean_and_std,
+    solving_charts,
     steps_to_solve,
 )
 from narl.experiments.experiment import Experiment, Findings, Result, Scale
@@ -19,6 +20,7 @@ from narl.experiments.fig3a import ENV, TINY
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
 from narl.paper import implements
 from narl.report.document import Chart, Claim, Series, Table
+from narl.report.series import MEMBERS as MEMBERS_AXIS
 
 if TYPE_CHECKING:
     from narl.deep.config import Config
@@ -103,8 +105,8 @@ def _table(steps: Steps, budget: int) -> Table:
     return Table(
         "table2",
         TITLE,
-        ["M", "ε_M", "seeds", "solved", "steps to solve", "± std", "mean of all", "median"]
-        + ["worst seed", "the paper's mean", "± std"],
+        ["M", "ε_M", "seeds", "solved", "steps to solve", "std of the steps", "mean of all"]
+        + ["median of all", "worst seed", "the paper's mean", "the paper's std"],
         rows,
         "Solved: the first evaluation, every 250 steps, with a return of 1000. Mean and population "
         "standard deviation are over the seeds that solved it. The mean of all counts a seed that "
@@ -129,7 +131,7 @@ def _chart(steps: Steps) -> Chart:
     return Chart(
         "table2",
         TITLE,
-        "members M",
+        MEMBERS_AXIS,
         "steps to solve",
         series,
         caption="Mean ± one standard deviation over the seeds that solved it.",
@@ -183,7 +185,12 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
         f"{size.steps} environment steps, 250 of them random at the beginning. The reading is the "
         "one closest to the paper's text (`--preset paper`: members outside μ ± ε_M are excluded). "
         "Configurations with the same M are trained together in one program.",
-        charts=[_chart(steps)],
+        charts=[
+            _chart(steps),
+            *solving_charts(
+                "table2", {cell_label(*key): times for key, times in steps.items()}, size.steps
+            ),
+        ],
         tables=[_table(steps, size.steps), comparison_table("table2-comparisons", judged)],
         claims=_claims(judged),
         notes=_notes(by_key),

@@ -12,12 +12,14 @@ import numpy as np
 from narl.report.document import Axis, Chart
 from narl.report.number_format import format_number
 from narl.report.palette import Look
-from narl.report.series import Line, lines_of
+from narl.report.series import Form, Line, form_of, is_share, lines_of
 
 MOST_POINTS = 200
 """Points per line that the page holds at most."""
 
 NUM_TICKS = 6
+ROW = 40
+"""Pixels of a row in a chart of intervals."""
 FAR = 7
 """Powers of ten from which on a symlog axis shows only every third."""
 
@@ -29,6 +31,7 @@ def drawing(chart: Chart, looks: Mapping[str, Look]) -> dict[str, Any]:
         "spec": _specification(chart, drawn, looks),
         "series": [_columns(line) for line in drawn],
         "xLabel": chart.x_label,
+        "form": form_of(chart),
     }
 
 
@@ -37,14 +40,19 @@ def describe(chart: Chart) -> str:
     drawn = lines_of(chart)
     if not drawn:
         return f"Chart: {chart.title}. No data."
-    ends = [_end(line) for line in drawn]
+    form = form_of(chart)
+    ends = [_end(line, form) for line in drawn]
     across = ""
     if (level := reference_level(chart)) is not None:
         across = (
-            f" Horizontal line: {chart.reference_label or 'reference'}, {format_number(level)}."
+            f" {'Vertical' if form == 'rows' else 'Horizontal'} line: "
+            f"{chart.reference_label or 'reference'}, {format_number(level)}."
         )
+    if form == "rows":
+        return f"Intervals: {chart.title}. {chart.y_label}: {'; '.join(ends)}.{across}"
+    kind = {"line": "Line", "dots": "Dot", "bars": "Bar"}[form]
     return (
-        f"Line chart: {chart.title}. {chart.y_label} against {chart.x_label}. "
+        f"{kind} chart: {chart.title}. {chart.y_label} against {chart.x_label}. "
         f"Last values: {'; '.join(ends)}.{across}"
     )
 
@@ -57,13 +65,13 @@ def reference_level(chart: Chart) -> float | None:
     return float(level)
 
 
-def _end(line: Line) -> str:
+def _end(line: Line, form: Form) -> str:
     """Return the last value of a line in words, with its band."""
     last = int(np.flatnonzero(np.isfinite(line.y))[-1])
     x, y, low, high = (format_number(float(values[last])) for values in line[1:])
     has_band = np.isfinite(line.low[last]) and np.isfinite(line.high[last])
     band = f" ({low} to {high})" if has_band else ""
-    return f"{line.label} {y}{band} at {x}"
+    return f"{line.label} {y}{band}" + ("" if form == "rows" else f" at {x}")
 
 
 def _columns(line: Line) -> dict[str, Any]:
@@ -89,24 +97,102 @@ def _rounded(values: np.ndarray, digits: int = 5) -> list[float | int | None]:
 
 
 def _specification(chart: Chart, drawn: list[Line], looks: Mapping[str, Look]) -> dict[str, Any]:
-    """Return the Vega-Lite specification: bands, lines, dots and the cursor.
+    """Return the Vega-Lite specification of a chart in its form.
 
     The page fills the data sets `points`, `cursor` (the points at the cursor) and `at` (one of
     these), and sets the parameter `hidden` to the labels of hidden lines: the scales fit the rest.
     """
+    form = form_of(chart)
+    height = 300
+    if form == "rows":
+        layers, height = _row_layers(chart, drawn, looks), ROW * len(drawn)
+    elif form == "line":
+        layers = _line_layers(chart, drawn, looks)
+    else:
+        layers = _beside_layers(chart, drawn, looks)
+    whole = alt.layer(*layers).add_params(alt.param(name="hidden", value=[]))
+    whole = whole.properties(width="container", height=height)
+    if form != "rows":
+        title = alt.TitleParams(chart.y_label, anchor="start", frame="bounds")
+        whole = whole.properties(title=title)
+    packed = whole.to_dict()
+    return {name: part for name, part in packed.items() if name not in ("$schema", "config")}
+
+
+def _shown() -> alt.Chart:
+    """Return the points of the series that are not hidden."""
+    return alt.Chart(alt.NamedData("points")).transform_filter("indexof(hidden, datum.s) < 0")
+
+
+def _reference(chart: Chart, channel: type[alt.XDatum | alt.YDatum]) -> list[alt.Chart]:
+    """Return the reference line, if there is one."""
+    if (level := reference_level(chart)) is None:
+        return []
+    rule = alt.Chart(alt.NamedData("one")).mark_rule(
+        clip=True, color="var(--reference)", strokeDash=[5, 4]
+    )
+    return [rule.encode(channel(level, type="quantitative", title=None))]
+
+
+def _row_layers(chart: Chart, drawn: list[Line], looks: Mapping[str, Look]) -> list[alt.Chart]:
+    """Return one row per series: its name with its numbers, and below them its interval."""
+    scale = alt.Scale(domain=[0, 1]) if is_share(chart) else alt.Scale(zero=False, padding=8)
+    x = alt.X("y:Q").title(chart.y_label).scale(scale).axis(grid=True, tickCount=NUM_TICKS)
+    y = alt.Y("s:N").sort(None).axis(None)
+    own = [looks.get(line.label) for line in drawn]
+    colours = ["var(--link)" if look is None else f"var(--series-{look.colour})" for look in own]
+    colour = alt.Color("s:N").legend(None).scale(domain=[x.label for x in drawn], range=colours)
+    name = _shown().mark_text(
+        align="left", dy=-11, fontSize=12, fill="var(--text)", limit=alt.expr("width")
+    )
+    return [
+        *_reference(chart, alt.XDatum),
+        _shown()
+        .mark_rule(strokeWidth=2.5, yOffset=5)
+        .encode(alt.X("l:Q").title(chart.y_label).scale(scale), alt.X2("h"), y, colour),
+        _shown().mark_point(filled=True, opacity=1, size=70, yOffset=5).encode(x, y, colour),
+        name.encode(y, alt.Text("t:N"), x=alt.value(0)),
+    ]
+
+
+def _beside_layers(chart: Chart, drawn: list[Line], looks: Mapping[str, Look]) -> list[alt.Chart]:
+    """Return bars or dots side by side at every x, each with its band as a stroke."""
+    bars = form_of(chart) == "bars"
+    labels = [line.label for line in drawn]
+    x = alt.X("x:O").title(chart.x_label).axis(labelAngle=0, grid=False)
+    beside = alt.XOffset("s:N").scale(domain=labels)
+    y = alt.Y("y:Q").title(None).scale(zero=True, nice=NUM_TICKS)
+    y = y.axis(_axis("linear", "y", [part for line in drawn for part in line[2:]]))
+    colour, _ = _colour_and_dash(drawn, looks)
+    band = _shown().mark_rule(strokeWidth=1.5, **({"color": "var(--text)"} if bars else {}))
+    band = band.encode(x, alt.Y("l:Q").title(None), alt.Y2("h"), beside)
+    values = _shown().mark_bar() if bars else _shown().mark_point(filled=True, opacity=1, size=64)
+    return [
+        *_reference(chart, alt.YDatum),
+        alt.Chart(alt.NamedData("at")).mark_rule(color="var(--cursor)").encode(x),
+        values.encode(x, y, beside, colour),
+        band if bars else band.encode(colour),
+        alt.Chart(alt.NamedData("cursor"))
+        .mark_point(filled=True, opacity=1, size=64)
+        .encode(x, y, beside, colour),
+    ]
+
+
+def _line_layers(chart: Chart, drawn: list[Line], looks: Mapping[str, Look]) -> list[alt.Chart]:
+    """Return bands, lines, dots and the cursor."""
     dotted = any(line.dots.any() for line in drawn)
     x = alt.X("x:Q").title(chart.x_label).scale(_scale(chart.x_axis, "x", dotted))
     x = x.axis(_axis(chart.x_axis, "x", [line.x for line in drawn]))
     y = alt.Y("y:Q").title(None).scale(_scale(chart.y_axis, "y", dotted))
     y = y.axis(_axis(chart.y_axis, "y", [part for line in drawn for part in line[2:]]))
     colour, dash = _colour_and_dash(drawn, looks)
-    hidden = alt.param(name="hidden", value=[])
     zoom = alt.selection_interval(
         name="zoom", bind="scales", zoom="wheel![event.ctrlKey || event.metaKey]", clear="dblclick"
     )
-    shown = alt.Chart(alt.NamedData("points")).transform_filter("indexof(hidden, datum.s) < 0")
+    shown = _shown()
     cursor = alt.Chart(alt.NamedData("cursor"))
-    layers = [
+    return [
+        *_reference(chart, alt.YDatum),
         alt.Chart(alt.NamedData("at")).mark_rule(clip=True, color="var(--cursor)").encode(x),
         shown.mark_area(clip=True, opacity=0.16).encode(
             x, alt.Y("l:Q").title(None), alt.Y2("h"), colour
@@ -120,15 +206,6 @@ def _specification(chart: Chart, drawn: list[Line], looks: Mapping[str, Look]) -
         .encode(x, y, colour),
         cursor.mark_point(clip=True, filled=True, opacity=1, size=64).encode(x, y, colour),
     ]
-    if (level := reference_level(chart)) is not None:
-        rule = alt.Chart(alt.NamedData("one")).mark_rule(
-            clip=True, color="var(--reference)", strokeDash=[5, 4]
-        )
-        layers.insert(0, rule.encode(alt.YDatum(level, type="quantitative", title=None)))
-    whole = alt.layer(*layers).add_params(hidden)
-    title = alt.TitleParams(chart.y_label, anchor="start", frame="bounds")
-    packed = whole.properties(title=title, width="container", height=300).to_dict()
-    return {name: part for name, part in packed.items() if name not in ("$schema", "config")}
 
 
 def _colour_and_dash(

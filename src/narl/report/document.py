@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import types
+import typing
 from pathlib import Path
 from typing import Any, Literal
 
 from narl.errors import InputError
-from narl.storage.folder import write_file
+from narl.storage.files import read_json, with_checksum, without_checksum, write_file
 
 Verdict = Literal["holds", "fails", "undecided"]
 Axis = Literal["linear", "log", "symlog"]
@@ -149,9 +151,9 @@ class Outcome:
 
 
 def save_outcome(outcome: Outcome, folder: Path) -> Path:
-    """Write an outcome to `<folder>/<id>-<scale>.json` and return the path."""
+    """Write an outcome and its checksum to `<folder>/<id>-<scale>.json` and return the path."""
     path = folder / f"{outcome.id}-{outcome.scale}.json"
-    values = _rounded(dataclasses.asdict(outcome))
+    values = with_checksum(_rounded(dataclasses.asdict(outcome)))
     write_file(path, f"{json.dumps(values, indent=1, ensure_ascii=False)}\n".encode())
     return path
 
@@ -159,16 +161,42 @@ def save_outcome(outcome: Outcome, folder: Path) -> Path:
 def load_outcome(path: Path) -> Outcome:
     """Return the outcome in a file that `save_outcome` wrote."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        data["charts"] = [
-            Chart(**{**chart, "series": [Series(**series) for series in chart["series"]]})
-            for chart in data["charts"]
-        ]
-        data["tables"] = [Table(**table) for table in data["tables"]]
-        data["claims"] = [Claim(**claim) for claim in data["claims"]]
-        return Outcome(**data)
-    except (KeyError, TypeError, ValueError, OSError) as problem:
-        raise InputError(f"outcome: {path} cannot be read ({problem})") from None
+        outcome: Outcome = _from_json(Outcome, without_checksum(read_json(path)))
+        return outcome
+    except (ValueError, OSError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        raise InputError(f"outcome: {path} cannot be read ({reason})") from None
+
+
+def _from_json(kind: Any, value: Any, name: str = "it") -> Any:
+    """Return JSON values as a value of a type; ValueError where they are of another type."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind) and isinstance(value, dict):
+        kinds = typing.get_type_hints(kind)
+        needed = {x.name for x in dataclasses.fields(kind) if _has_no_default(x)}
+        if wrong := sorted((needed - value.keys()) | (value.keys() - kinds.keys())):
+            raise ValueError(f"{wrong[0]} is missing in {name}, or does not belong there")
+        return kind(**{key: _from_json(kinds[key], x, key) for key, x in value.items()})
+    if origin is list and isinstance(value, list):
+        return [_from_json(arguments[0], item, name) for item in value]
+    if origin in (types.UnionType, typing.Union):
+        if value is None and types.NoneType in arguments:
+            return None
+        return _from_json(next(x for x in arguments if x is not types.NoneType), value, name)
+    is_right = (
+        kind is Any
+        or (origin is Literal and value in arguments)
+        or (origin is dict and isinstance(value, dict))
+        or (kind is float and type(value) in (int, float))
+        or (isinstance(kind, type) and type(value) is kind)
+    )
+    if not is_right:
+        raise ValueError(f"{name} is of the wrong type")
+    return value
+
+
+def _has_no_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def _rounded(value: Any) -> Any:

@@ -25,7 +25,7 @@ from narl.report.charts import are_whole, reference_level, symlog_ticks
 from narl.report.document import Axis, Chart
 from narl.report.number_format import format_number
 from narl.report.palette import COLOURS, Look, choose_looks
-from narl.report.series import Line, check_chart, lines_of
+from narl.report.series import Line, check_chart, form_of, is_share, lines_of
 
 MOST_POINTS = 2000
 """Points per line of a figure at most: more than print can show."""
@@ -73,11 +73,15 @@ STYLE: Any = {  # Any, because its type would be a list of all of matplotlib's s
 
 def draw_figure(chart: Chart, looks: Mapping[str, Look] | None = None) -> Figure:
     """Return the chart as a figure; ``looks`` gives a label the same look in several figures."""
+    form = form_of(chart)
     check_chart(chart)
     looks = choose_looks([chart]) if looks is None else looks
     drawn = lines_of(chart, MOST_POINTS)
     names = [line.label for line in drawn]
     level = reference_level(chart)
+    if form == "rows":
+        with matplotlib.rc_context(STYLE):
+            return _draw_rows(chart, drawn, looks)
     if level is not None:
         names.append(chart.reference_label or format_number(level))
     with matplotlib.rc_context(STYLE):
@@ -95,10 +99,13 @@ def draw_figure(chart: Chart, looks: Mapping[str, Look] | None = None) -> Figure
         axes.set_xscale(chart.x_axis, **_threshold(chart.x_axis))
         axes.set_yscale(chart.y_axis, **_threshold(chart.y_axis))
         axes.margins(x=0.02)
-        keys = [_draw(axes, line, looks[line.label]) for line in drawn]
+        if form == "line":
+            keys: list[Any] = [_draw(axes, line, looks[line.label]) for line in drawn]
+            _ticks(axes.xaxis, chart.x_axis, np.concatenate([line.x for line in drawn]))
+        else:
+            keys = _draw_beside(axes, drawn, looks, bars=form == "bars")
         if level is not None:
             keys.append(axes.axhline(level, color=GREY, linewidth=1, dashes=(4, 3)))
-        _ticks(axes.xaxis, chart.x_axis, np.concatenate([line.x for line in drawn]))
         heights = [part for line in drawn for part in line[2:]]
         _ticks(axes.yaxis, chart.y_axis, np.concatenate(heights))
         _legend(figure, keys, names, columns)
@@ -124,6 +131,49 @@ def _draw(axes: Axes, line: Line, look: Look) -> Line2D:
     x, y = line.x[line.dots], line.y[line.dots]
     axes.plot(x, y, color=colour, linestyle="", marker="o", markersize=3.2)
     return stroke
+
+
+def _draw_beside(
+    axes: Axes, drawn: list[Line], looks: Mapping[str, Look], *, bars: bool
+) -> list[Any]:
+    """Draw bars or dots side by side with their bands, and return the keys for the legend."""
+    values = sorted({float(x) for line in drawn for x in line.x})
+    width = 0.8 / len(drawn)
+    keys = []
+    for place, line in enumerate(drawn):
+        colour = COLOURS[looks[line.label].colour].light
+        at = np.searchsorted(values, line.x) + width * (place - (len(drawn) - 1) / 2)
+        if bars:
+            keys.append(axes.bar(at, line.y, 0.9 * width, color=colour))
+        else:
+            keys += axes.plot(at, line.y, color=colour, linestyle="", marker="o", markersize=4.5)
+        axes.vlines(at, line.low, line.high, color="black" if bars else colour, linewidth=1.2)
+    axes.set_xticks(range(len(values)), [format_number(x) for x in values])
+    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]) if axes.dataLim.y0 < 0 else 0.0)
+    return keys
+
+
+def _draw_rows(chart: Chart, drawn: list[Line], looks: Mapping[str, Look]) -> Figure:
+    """Return a figure with one interval per row, the first series at the top."""
+    figure = Figure(figsize=(WIDTH, 0.9 + 0.26 * max(2, len(drawn))), layout="constrained")
+    axes = figure.subplots()
+    axes.set_title(chart.title)
+    axes.set_xlabel(chart.y_label)
+    axes.grid(visible=False, axis="y")
+    axes.grid(visible=True, axis="x")
+    for place, line in enumerate(drawn):
+        look = looks.get(line.label)
+        colour = COLOURS[0 if look is None else look.colour].light
+        axes.hlines(place, line.low, line.high, color=colour)
+        axes.plot(line.y, [place], color=colour, linestyle="", marker="o", markersize=4.5)
+    if (level := reference_level(chart)) is not None:
+        axes.axvline(level, color=GREY, linewidth=1, dashes=(4, 3))
+    axes.set_yticks(range(len(drawn)), [line.label for line in drawn])
+    axes.set_ylim(len(drawn) - 0.4, -0.6)
+    if is_share(chart):
+        axes.set_xlim(-0.02, 1.02)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_number(float(value))))
+    return figure
 
 
 def _threshold(kind: Axis) -> dict[str, Any]:
@@ -159,7 +209,7 @@ def _num_columns(names: list[str]) -> int:
     return max(1, min(len(names), LINE_OF_LEGEND // width))
 
 
-def _legend(figure: Figure, keys: list[Line2D], names: list[str], columns: int) -> None:
+def _legend(figure: Figure, keys: list[Any], names: list[str], columns: int) -> None:
     """Put the legend below the axes, where it covers nothing."""
     # matplotlib leaves out a name that begins with an underscore
     shown = [f"\u200b{name}" if name.startswith("_") else name for name in names]

@@ -12,7 +12,7 @@ from narl.report.markup import anchor
 from narl.report.page import chart_anchor, compose_page, section_anchor
 from narl.report.palette import choose_looks
 from narl.report.series import check_chart
-from narl.storage.folder import write_file
+from narl.storage.files import write_file
 
 
 def write_report(

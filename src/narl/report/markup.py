@@ -12,7 +12,10 @@ from typing import Any
 from narl.report.document import Claim, Table
 from narl.report.number_format import MISSING, format_column
 from narl.report.palette import Look
+from narl.report.series import Form
 
+MOST_ROOMY = 8
+"""Columns up to which a table is set in letters of the usual size."""
 MARKS = {"holds": "✓", "fails": "✗", "undecided": "?"}
 
 _LEADING_NUMBER = re.compile(r"[<>≤≥≈~]?\s*([-−+]?\d[\d,]*\.?\d*(?:e[-−+]?\d+)?)(?![\w.])")
@@ -49,9 +52,9 @@ def anchor(*parts: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", "-".join(parts).lower()).strip("-.") or "unnamed"
 
 
-def badge(verdict: str, count: int | None = None) -> str:
-    """Return a verdict as a word and a mark, never as a colour alone."""
-    words = verdict if count is None else f"{count} {_plural(verdict, count)}"
+def badge(verdict: str, words: str | None = None) -> str:
+    """Return a verdict as a mark and words (the verdict itself), never as a colour alone."""
+    words = verdict if words is None else words
     mark = MARKS.get(verdict, "?")
     kind = verdict if verdict in MARKS else "undecided"
     return f'<span class="badge {kind}"><span aria-hidden="true">{mark}</span>{text(words)}</span>'
@@ -60,14 +63,20 @@ def badge(verdict: str, count: int | None = None) -> str:
 def tally(claims: Iterable[Claim]) -> str:
     """Return how many claims hold, fail and are undecided."""
     verdicts = [claim.verdict for claim in claims]
-    counted = [badge(kind, verdicts.count(kind)) for kind in MARKS if kind in verdicts]
+    counts = {kind: verdicts.count(kind) for kind in MARKS if kind in verdicts}
+    counted = [badge(kind, f"{n} {_plural(kind, n)}") for kind, n in counts.items()]
     return f'<span class="tally">{"".join(counted)}</span>' if counted else MISSING
 
 
-def swatch(look: Look | None) -> str:
-    """Return a short piece of a series' line; without a look, of the reference line."""
+def swatch(look: Look | None, form: Form = "line") -> str:
+    """Return a short piece of a series' line, or its dot; without a look, the reference line."""
     colour = "var(--reference)" if look is None else f"var(--series-{look.colour})"
     dashes = (5, 4) if look is None else look.dashes
+    if form != "line":
+        return (
+            '<svg class="swatch dot" viewBox="0 0 10 10" aria-hidden="true">'
+            f'<circle cx="5" cy="5" r="5" fill="{colour}"/></svg>'
+        )
     dash = f' stroke-dasharray="{" ".join(map(str, dashes))}"' if dashes else ""
     return (
         '<svg class="swatch" viewBox="0 0 26 10" aria-hidden="true">'
@@ -86,18 +95,23 @@ def facts(pairs: Mapping[str, Any]) -> str:
 
 
 def table(item: Table, id: str) -> str:
-    """Return a table that a click on a header sorts; columns of numbers are aligned right."""
-    places = range(len(item.columns))
-    columns = [[row[place] for row in item.rows] for place in places]
+    """Return a table that a click on a header sorts; columns of numbers are aligned right.
+
+    A column that is followed by its ends "low" and "high" is shown as one, "1.5 [1.2, 1.7]".
+    """
+    places = [i for i, name in enumerate(item.columns) if name not in ("low", "high")]
+    columns = [[row[place] for row in item.rows] for place in range(len(item.columns))]
     numeric = [_is_numeric(cells) for cells in columns]
     kinds = ["num" if right else "" for right in numeric]
     shown = [
         format_column(cells) if right else [_cell(cell) for cell in cells]
         for cells, right in zip(columns, numeric, strict=True)
     ]
+    has_ends = [item.columns[i + 1 : i + 3] == ["low", "high"] for i in range(len(columns))]
     heads = [
-        f'<th scope="col"{_class(kind)}><button type="button">{inline(name)}</button></th>'
-        for name, kind in zip(item.columns, kinds, strict=True)
+        f'<th scope="col"{_class(kinds[place])}><button type="button">'
+        f"{inline(item.columns[place])}</button></th>"
+        for place in places
     ]
     rows = []
     for index, row in enumerate(item.rows):
@@ -106,13 +120,17 @@ def table(item: Table, id: str) -> str:
             tag, scope = ("td", "") if place else ("th", ' scope="row"')
             key = f' data-sort="{text(_sort_key(row[place]))}"'
             words = inline(shown[place][index])
+            if has_ends[place]:
+                low, high = shown[place + 1][index], shown[place + 2][index]
+                words += f' <span class="ends">[{low}, {high}]</span>'
             name = kinds[place] or ("whole" if len(shown[place][index]) <= 30 else "")
             cells.append(f"<{tag}{scope}{_class(name)}{key}>{words}</{tag}>")
         rows.append(f"<tr>{''.join(cells)}</tr>")
     return (
         f'<div class="block" id="{id}"><h3 id="{id}-title">{inline(item.title)}</h3>'
         f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{id}-title">'
-        f'<table class="sortable"><thead><tr>{"".join(heads)}</tr></thead>'
+        f'<table class="sortable{" wide" if len(places) > MOST_ROOMY else ""}">'
+        f"<thead><tr>{''.join(heads)}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
         f"{prose(item.caption, 'muted small')}</div>"
     )
@@ -128,7 +146,8 @@ def claim_list(claims: Sequence[Claim], id: str) -> str:
     ]
     if not items:
         return ""
-    return f'<div class="block"><h3>Claims</h3><ul class="claims">{"".join(items)}</ul></div>'
+    listed = f'<ul class="claims">{"".join(items)}</ul>'
+    return f'<div class="block claims-block"><h3>Claims</h3>{listed}</div>'
 
 
 def _plural(verdict: str, count: int) -> str:

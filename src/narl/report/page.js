@@ -85,6 +85,7 @@
         l: line.low ? line.low[i] : null,
         h: line.high ? line.high[i] : null,
         dot: dots.has(i),
+        t: `${line.label}: ${number(line.y[i])}${line.low ? ` [${number(line.low[i])}, ${number(line.high[i])}]` : ""}`,
       }));
     });
 
@@ -120,19 +121,22 @@
     const box = () => plot.querySelector("svg").getBoundingClientRect();
     const left = () => box().left + view.padding().left + view.origin()[0];
     const pixel = (event) => event.clientX - left();
-    const nearest = (px) => {
+    const placeOf = (x) => {
       const scale = view.scale("x");
+      return scale(x) + (scale.bandwidth ? scale.bandwidth() / 2 : 0);
+    };
+    const nearest = (px) => {
       const width = view.width();
       let best = null;
       let least = Infinity;
       for (const p of visible()) {
-        const place = scale(p.x);
+        const place = placeOf(p.x);
         const far = Math.abs(place - px);
         if (far < least && place >= -1 && place <= width + 1) [best, least] = [p.x, far];
       }
       return best;
     };
-    return { show, hide, box, left, pixel, nearest, at: () => at, visible };
+    return { show, hide, box, left, pixel, nearest, placeOf, at: () => at, visible };
   };
 
   const followPointer = (view, cursor, plot, xLabel) => {
@@ -158,7 +162,7 @@
       const x = xs[now < 0 ? start : Math.max(0, Math.min(xs.length - 1, now + step))];
       fillTip(`${xLabel} ${number(x)}`, cursor.show(x));
       const box = cursor.box();
-      placeTip(cursor.left() + view.scale("x")(x), box.top + box.height / 2);
+      placeTip(cursor.left() + cursor.placeOf(x), box.top + box.height / 2);
     });
   };
 
@@ -210,7 +214,8 @@
     const drawing = JSON.parse(figure.querySelector("script").textContent);
     const points = unfold(drawing.series);
     const spec = { ...drawing.spec, datasets: { points, cursor: [], at: [], one: [{}] } };
-    if (plot.clientWidth < 480) spec.height = 240;
+    const isRows = drawing.form === "rows"; // they carry their numbers and need no cursor
+    if (plot.clientWidth < 480 && !isRows) spec.height = 240;
     const { view } = await vegaEmbed(plot, spec, {
       mode: "vega-lite",
       renderer: "svg",
@@ -221,12 +226,13 @@
       ast: true, // no eval, so that the page can forbid it
       config: CONFIG,
     });
+    figure.dataset.drawn = "";
+    if (isRows) return;
     const hidden = new Set();
     const cursor = cursorOf(view, points, hidden, plot);
     followPointer(view, cursor, plot, drawing.xLabel);
     wireLegend(view, figure, hidden, cursor);
     wireZoom(view, figure, cursor);
-    figure.dataset.drawn = "";
   };
 
   // --- tables ---------------------------------------------------------------------------------
@@ -261,7 +267,30 @@
     });
   };
 
+  // --- the contents ---------------------------------------------------------------------------
+
+  const wireContents = (nav) => {
+    const button = nav.querySelector("button");
+    const open = (value) => button.setAttribute("aria-expanded", String(value));
+    button.addEventListener("click", () => open(button.getAttribute("aria-expanded") === "false"));
+    nav.addEventListener("click", (event) => event.target.closest("a") && open(false));
+    nav.addEventListener("keydown", (event) => event.key === "Escape" && open(false));
+    const links = [...nav.querySelectorAll("#contents > li > a")];
+    const targets = links.map((link) => document.getElementById(link.hash.slice(1)));
+    const mark = () => {
+      const passed = targets.filter((target) => target.getBoundingClientRect().top < innerHeight / 3);
+      const now = Math.max(0, passed.length - 1);
+      links.forEach((link, place) => {
+        if (place === now) link.setAttribute("aria-current", "true");
+        else link.removeAttribute("aria-current");
+      });
+    };
+    addEventListener("scroll", mark, { passive: true });
+    mark();
+  };
+
   const start = async () => {
+    wireContents(document.querySelector("nav.contents"));
     document.querySelectorAll("table.sortable").forEach(wireTable);
     let failed = 0;
     for (const figure of document.querySelectorAll("figure.chart[data-filled]")) {

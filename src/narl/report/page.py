@@ -13,7 +13,7 @@ from typing import Any
 import vl_convert
 
 from narl.report.charts import MOST_POINTS, describe, drawing, reference_level
-from narl.report.document import Chart, Section
+from narl.report.document import Chart, Claim, Section
 from narl.report.markup import (
     anchor,
     badge,
@@ -27,16 +27,18 @@ from narl.report.markup import (
     tally,
     text,
 )
-from narl.report.number_format import format_number
+from narl.report.number_format import MISSING, format_number
 from narl.report.palette import COLOURS, Look, choose_looks
-from narl.report.series import lines_of, num_off_axis
+from narl.report.series import form_of, lines_of, num_off_axis
 
 TITLE = "Towards Tractable Optimism in Model‑Based Reinforcement Learning"
+MOST_BESIDE = 6
+"""Claims that fit beside a chart; more of them go below it."""
 NOT_SHOWN = ("time", "seconds")
 """Entries of an environment that belong to a single run, not to the section."""
 HINT = (
-    "Click a name in a legend to hide or show its line, double-click it to see it alone. "
-    "Drag a chart to pan, hold Ctrl and turn the wheel (or pinch) to zoom, double-click to go "
+    "Click a name in a legend to hide or show its series, double-click it to see it alone. "
+    "Drag a line chart to pan, hold Ctrl and turn the wheel (or pinch) to zoom, double-click to go "
     "back. With the keyboard, the arrow keys move along a chart. A click on a column's name "
     "sorts a table."
 )
@@ -55,12 +57,15 @@ def compose_page(sections: Sequence[Section]) -> str:
     body = "\n".join(
         [
             _skip_link(sections),
+            _navigation(sections),
+            '<div class="page">',
             _header(sections),
             "<main>",
-            *([_claims_table(sections)] if _has_experiments(sections) else []),
+            *([_summary(sections)] if _has_experiments(sections) else []),
             *(_section(section, looks, common) for section in sections),
             "</main>",
             _footer(sections),
+            "</div>",
             '<div id="tip" role="status" hidden></div>',
         ]
     )
@@ -96,11 +101,30 @@ def _skip_link(sections: Sequence[Section]) -> str:
     return f'<a class="skip" href="#{section_anchor(sections[0])}">Skip to the charts</a>'
 
 
+def _navigation(sections: Sequence[Section]) -> str:
+    """Return the list of contents, which stays in sight; a button opens it on small screens."""
+    entries = ['<li><a href="#claims">Claims</a></li>'] if _has_experiments(sections) else []
+    for section in sections:
+        charts = "".join(
+            f'<li><a href="#chart-{chart_anchor(section, chart)}">{inline(chart.title)}</a></li>'
+            for chart in section.charts
+        )
+        scale = f' <span class="muted">{text(section.scale)}</span>' if section.scale else ""
+        entries.append(
+            f'<li><a href="#{section_anchor(section)}">{inline(section.title)}{scale}</a>'
+            f"{f'<ul>{charts}</ul>' if charts else ''}</li>"
+        )
+    return (
+        '<nav class="contents" aria-label="Contents"><button type="button" aria-expanded="false" '
+        f'aria-controls="contents">Contents</button><ul id="contents">{"".join(entries)}</ul></nav>'
+    )
+
+
 def _header(sections: Sequence[Section]) -> str:
     compose = _experiments_heading if _has_experiments(sections) else _trainings_heading
     return (
         f"<header>\n{compose(sections)}\n{facts(_environment_values(sections))}\n"
-        f'<p class="muted small hint">{text(HINT)}</p>\n'
+        f'<details class="hint"><summary>Using the charts</summary><p>{text(HINT)}</p></details>\n'
         "<noscript><p>The charts on this page need JavaScript. The same figures lie beside it as "
         "PNG and PDF.</p></noscript>\n</header>"
     )
@@ -125,61 +149,62 @@ def _trainings_heading(sections: Sequence[Section]) -> str:
 
 
 def _experiments_heading(sections: Sequence[Section]) -> str:
-    rows = [
-        f'<tr><th scope="row"><a href="#{section_anchor(section)}">{inline(section.title)}</a></th>'
-        f"<td>{text(section.scale or '')}</td>"
-        f"<td>{''.join(_command(part.command) for part in section.introduction)}</td>"
-        f"<td>{tally(section.claims)}</td></tr>"
-        for section in sections
-    ]
-    claims = [claim for section in sections for claim in section.claims]
+    claims = [claim for section in _largest(sections) for claim in section.claims]
     num_ours = sum(claim.is_ours for claim in claims)
     counts = (
-        f"{_count(len(sections), 'experiment')}, {_count_charts(sections)}, "
+        f"{_count(len(_largest(sections)), 'experiment')}, {_count_charts(sections)}, "
         f"{_count(len(claims) - num_ours, 'claim')} of the paper"
         f"{f' and {num_ours} of ours' if num_ours else ''} put to the test"
     )
     return (
         '<p class="kicker">narl · report of a reproduction</p>\n'
         f"<h1>{text(TITLE)}</h1>\n"
-        f'<p class="lead">{counts}: {tally(claims)}</p>\n'
-        '<div class="scroll"><table class="stack"><thead><tr><th scope="col">Experiment</th>'
-        '<th scope="col">Scale</th><th scope="col">Made again by</th><th scope="col">Claims</th>'
-        f"</tr></thead>\n<tbody>{''.join(rows)}</tbody></table></div>"
+        f'<p class="lead">{counts}: {tally(claims)}</p>'
     )
 
 
-def _claims_table(sections: Sequence[Section]) -> str:
-    """Return the claims of all sections in one table that can be sorted."""
-    order = {"fails": 0, "undecided": 1, "holds": 2}
+def _largest(sections: Sequence[Section]) -> list[Section]:
+    """Return the first section of every experiment, which is that of its largest scale."""
+    return list({section.id: section for section in reversed(sections)}.values())[::-1]
+
+
+def _summary(sections: Sequence[Section]) -> str:
+    """Return the verdict on every claim in one table, with links to the claims."""
     rows = [
-        f'<tr><td data-sort="{order.get(claim.verdict, 1)}">{badge(claim.verdict)}</td>'
-        f'<th scope="row" class="statement"><a href="#{anchor(place, "claim", claim.id)}">'
-        f"{inline(claim.statement)}</a></th><td>{inline(claim.where)}</td>"
-        f'<td><a href="#{place}">{text(section.name)}</a></td></tr>'
-        for section, place in ((section, section_anchor(section)) for section in sections)
-        for claim in section.claims
+        f'<tr><th scope="row"><a href="#{section_anchor(section)}">{inline(section.title)}</a></th>'
+        f"<td>{text(section.scale or '')}</td><td>{_verdicts(section)}</td></tr>"
+        for section in sections
     ]
-    heads = "".join(
-        f'<th scope="col"><button type="button">{name}</button></th>'
-        for name in ("Verdict", "Statement", "Where", "Tested in")
-    )
-    listed = (
-        '<div class="scroll"><table class="sortable stack claims-table">'
-        f"<thead><tr>{heads}</tr></thead>\n<tbody>{''.join(rows)}</tbody></table></div>"
-        if rows
-        else '<p class="muted">No claims were tested.</p>'
-    )
+    heads = "".join(f'<th scope="col">{name}</th>' for name in ("Experiment", "Scale", "Claims"))
     return (
         '<section id="claims"><h2>Claims</h2>\n'
-        '<p class="muted">A claim is a statement of the paper (or of ours, where it says so) as a '
-        "condition on the measured numbers. It <em>holds</em> if they meet it, <em>fails</em> if "
-        "they contradict it, and is <em>undecided</em> if so many seeds cannot tell. Agents are "
+        f'<div class="scroll"><table class="stack"><thead><tr>{heads}</tr></thead>\n'
+        f"<tbody>{''.join(rows)}</tbody></table></div>\n"
+        '<p class="muted small">A claim is a statement of the paper (or of ours, where it says so) '
+        "as a condition on the measured numbers. It <em>holds</em> if they meet it, <em>fails</em> "
+        "if they contradict it, and is <em>undecided</em> if so many seeds cannot tell. A click on "
+        "a claim leads to its statement and its numbers, beside the charts. Agents are "
         "compared by the difference of their means over seeds. Brackets are its 95 % interval "
         "(bootstrap over n seeds): an interval without 0 decides. P(lower) is the probability that "
-        "a seed of the first agent lies below a seed of the second.</p>\n"
-        f"{listed}</section>"
+        "a seed of the first agent lies below a seed of the second.</p></section>"
     )
+
+
+def _verdicts(section: Section) -> str:
+    """Return the claims of a section as a row of badges."""
+
+    def link(claim: Claim) -> str:
+        place = anchor(section_anchor(section), "claim", claim.id)
+        name = badge(claim.verdict, claim_name(section, claim))
+        return f'<a href="#{place}" title="{text(claim.statement)}">{name}</a>'
+
+    links = "".join(link(claim) for claim in section.claims)
+    return f'<span class="tally">{links}</span>' if links else MISSING
+
+
+def claim_name(section: Section, claim: Claim) -> str:
+    """Return a claim's short name, such as "ucrl2 poor" for fig1a-ucrl2-poor."""
+    return claim.id.removeprefix(f"{section.id}-").replace("-", " ")
 
 
 def _section(section: Section, looks: Mapping[str, Look], common: Mapping[str, Any]) -> str:
@@ -188,7 +213,10 @@ def _section(section: Section, looks: Mapping[str, Look], common: Mapping[str, A
     charts = [
         _chart(chart, f"chart-{chart_anchor(section, chart)}", looks) for chart in section.charts
     ]
-    grid = "charts" + (" pair" if len(charts) > 1 else "") + (" odd" if len(charts) % 2 else "")
+    claims = claim_list(section.claims, id)
+    beside = bool(claims) and len(charts) % 2 == 1 and len(section.claims) <= MOST_BESIDE
+    cells = [*charts, claims] if beside else charts
+    grid = "charts" + (" pair" if len(cells) > 1 else "") + (" odd" if len(cells) % 2 else "")
     own = {k: v for k, v in _shown(section.environment).items() if k not in common}
     notes = "".join(f"<li>{inline(note)}</li>" for note in section.notes)
     runs = "".join(f"<li><code>{text(run)}</code></li>" for run in section.runs)
@@ -198,8 +226,8 @@ def _section(section: Section, looks: Mapping[str, Look], common: Mapping[str, A
         f'<h2 id="{id}-title">{inline(section.title)}{scale}</h2>',
         *(f"{prose(part.text)}\n<p>{_command(part.command)}</p>" for part in section.introduction),
         facts(own),
-        f'<div class="{grid}">{"".join(charts)}</div>' if charts else "",
-        claim_list(section.claims, id),
+        f'<div class="{grid}">{"".join(cells)}</div>' if cells else "",
+        "" if beside else claims,
         *(table(item, anchor(id, "table", item.id)) for item in section.tables),
         f'<div class="block"><h3>Notes</h3><ul class="notes">{notes}</ul></div>' if notes else "",
         f"<details><summary>{_count(len(section.runs), 'run')} behind it</summary>"
@@ -222,15 +250,20 @@ def _chart(chart: Chart, id: str, looks: Mapping[str, Look]) -> str:
             f'<figure class="chart" id="{id}">{head}'
             f'<p class="empty">There is no data for this chart.</p>{foot}</figure>'
         )
-    entries = [
-        f'<li><button type="button" aria-pressed="true" data-series="{text(line.label)}">'
-        f"{swatch(looks[line.label])}{text(line.label)}</button></li>"
-        for line in lines
-    ]
+    form = form_of(chart)
+    entries = (
+        []
+        if form == "rows"
+        else [
+            f'<li><button type="button" aria-pressed="true" data-series="{text(line.label)}">'
+            f"{swatch(looks[line.label], form)}{text(line.label)}</button></li>"
+            for line in lines
+        ]
+    )
     if (level := reference_level(chart)) is not None:
         name = chart.reference_label or format_number(level)
         entries.append(f'<li><span class="fixed">{swatch(None)}{text(name)}</span></li>')
-    zoom = "".join(
+    buttons = "".join(
         f'<button type="button" data-zoom="{act}" aria-label="{words}" title="{words}">{sign}'
         "</button>"
         for act, words, sign in (
@@ -239,10 +272,11 @@ def _chart(chart: Chart, id: str, looks: Mapping[str, Look]) -> str:
             ("reset", "Show everything", "Reset"),
         )
     )
+    zoom = f'<div class="zoom">{buttons}</div>' if form == "line" else ""
+    legend = f'<ul class="legend" aria-label="Series of this chart">{"".join(entries)}</ul>'
     return (
         f'<figure class="chart" id="{id}" data-filled>'
-        f'<div class="chart-head">{head}<div class="zoom">{zoom}</div></div>'
-        f'<ul class="legend" aria-label="Lines of this chart">{"".join(entries)}</ul>'
+        f'<div class="chart-head">{head}{zoom}</div>{legend if entries else ""}'
         f'<div class="plot" role="img" tabindex="0" aria-label="{text(describe(chart))}"></div>'
         f'{foot}<script type="application/json">{script_json(drawing(chart, looks))}</script>'
         "</figure>"

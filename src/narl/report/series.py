@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -16,6 +16,30 @@ MOST_KEPT = 200
 """Points of a curve that an outcome keeps: enough for a chart, and a small file."""
 MOST_DOTS = 40
 """Points of a line up to which each of them is marked with a dot."""
+RANK = "member, from the least accurate"
+MEMBERS = "members M"
+"""Labels of x axes whose values are not joined by lines."""
+
+Form = Literal["line", "dots", "bars", "rows"]
+
+
+def form_of(chart: Chart) -> Form:
+    """Return how a chart is drawn.
+
+    A chart whose x label is empty has one value per series: a row for each, with its interval.
+    Against the rank of a member there are bars, against a few numbers of members dots, both with
+    the band as a stroke. Everything else is drawn as lines with bands.
+    """
+    if not chart.x_label:
+        return "rows"
+    if chart.x_label == RANK:
+        return "bars"
+    return "dots" if chart.x_label == MEMBERS and chart.x_axis == "linear" else "line"
+
+
+def is_share(chart: Chart) -> bool:
+    """Return whether y is a share or a probability, which lies between 0 and 1."""
+    return chart.y_label.lower().startswith(("share", "probability"))
 
 
 def median_band(label: str, curves: Float[np.ndarray, "N K"], *, log: bool = False) -> Series:
@@ -128,6 +152,8 @@ def _line(chart: Chart, series: Series, floor: float) -> Line:
     if chart.y_axis == "log":
         y, high = (np.where(values > 0, values, np.nan) for values in (y, high))
         low = np.where(low > 0, low, np.where(np.isnan(low), np.nan, floor))
+    if is_share(chart):  # a mean minus one standard deviation may lie below 0
+        low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
     keep = np.isfinite(x) & (x > 0 if chart.x_axis == "log" else True)
     line = Line(series.label, x, y, low, high)
     return _take(line, np.flatnonzero(keep)[np.argsort(x[keep], kind="stable")])

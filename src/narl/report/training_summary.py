@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from narl.deep.config import EPOCH_COLUMNS, Config
+from narl.display import seeds_as_text
 from narl.errors import InputError
 from narl.options import as_text
 from narl.report.training_curves import Rows
@@ -68,20 +69,12 @@ def summarise_training(run: Run | UnfinishedRun) -> TrainingSummary:
 
 def command_of(config: Config) -> str:
     """Return the command that trains a configuration, with every option that is not a default."""
-    from narl.deep.checked_config import make_config
+    from narl.deep.checked_config import changed_options
 
-    preset = {} if config.preset == Config.preset else {"preset": config.preset}
-    usual = make_config(config.env, config.algo, **preset)
-    if config.initial_steps != usual.initial_steps:
-        # Updates begin after the initial steps, unless learn_after is given.
-        usual = dataclasses.replace(usual, learn_after=config.initial_steps)
     words = ["narl train", config.env, f"--algo {config.algo}"]
-    words += [f"--preset {name}" for name in preset.values()]
-    options = _used_options(config)
-    last = {name: options.pop(name) for name in ("seeds", "until_solved")}
+    options = changed_options(config)
+    last = {name: options.pop(name) for name in ("seeds", "until_solved") if name in options}
     for name, value in (options | last).items():
-        if value == getattr(usual, name):
-            continue
         option = name.replace("_", "-")
         if isinstance(value, bool):
             words.append(f"--{'' if value else 'no-'}{option}")
@@ -89,14 +82,6 @@ def command_of(config: Config) -> str:
             text = seeds_as_text(value) if name == "seeds" else as_text(value)
             words.append(f"--{option} {text}")
     return " ".join(words)
-
-
-def seeds_as_text(seeds: Sequence[int]) -> str:
-    """Return seeds as they are typed: 0:5 for 0, 1, 2, 3, 4."""
-    first, num_seeds = seeds[0], len(seeds)
-    if num_seeds > 1 and list(seeds) == list(range(first, first + num_seeds)):
-        return f"{first}:{first + num_seeds}"
-    return as_text(tuple(seeds))
 
 
 def label_trainings(trainings: Sequence[TrainingSummary]) -> list[str]:
@@ -125,22 +110,11 @@ def label_trainings(trainings: Sequence[TrainingSummary]) -> list[str]:
     return labels
 
 
-def _used_options(config: Config) -> dict[str, Any]:
-    """Return the options that the algorithm uses, by name."""
-    from narl.deep.config import used_by
-
-    fields = [field.name for field in dataclasses.fields(config)]
-    users = {name: used_by(name) for name in fields}
-    return {
-        name: getattr(config, name)
-        for name in fields
-        if not users[name] or config.algo in users[name]
-    }
-
-
 def _distinguishing_options(config: Config) -> dict[str, Any]:
     """Return the options for labels, with the numbers of members that defaults stand for."""
-    options = _used_options(config)
+    from narl.deep.checked_config import used_options
+
+    options = used_options(config)
     for name in ("steps", "seeds", "until_solved"):
         del options[name]
     numbers = {"members": config.num_members, "elites": config.num_elites}

@@ -1,6 +1,6 @@
 """Runs, checkpoints and metrics on disk; everything is written completely or not at all."""
 
-from narl.storage.arrays import compressed_npz
+from narl.storage.arrays import compressed_npz, read_npz
 from narl.storage.checkpoints import (
     Checkpoint,
     Checkpoints,
@@ -8,16 +8,27 @@ from narl.storage.checkpoints import (
     load_checkpoint,
     save_checkpoint,
 )
+from narl.storage.files import (
+    check_name,
+    check_writable,
+    json_bytes,
+    open_file,
+    parse_json,
+    partial_file,
+    read_file,
+    read_json,
+    to_json_values,
+    with_checksum,
+    without_checksum,
+    write_file,
+)
 from narl.storage.folder import (
     MANIFEST,
-    check_writable,
     clear_folder,
-    json_bytes,
     lock_folder,
-    partial_file,
+    lock_holder,
+    refuse_links,
     remove_folder,
-    to_json_values,
-    write_file,
 )
 from narl.storage.metrics_log import PROGRESS, MetricsLog, rows_from_bytes, rows_to_bytes
 from narl.storage.provenance import version_of
@@ -35,6 +46,7 @@ from narl.storage.runs import (
     run_id,
     save_run,
     save_run_at,
+    set_run_aside,
 )
 from narl.storage.unfinished import (
     CHECKPOINTS,
@@ -62,6 +74,7 @@ __all__ = [
     "MetricsLog",
     "Run",
     "UnfinishedRun",
+    "check_name",
     "check_root",
     "check_writable",
     "clear_folder",
@@ -79,10 +92,17 @@ __all__ = [
     "locate_folder",
     "locate_run",
     "lock_folder",
+    "lock_holder",
     "move_run",
+    "open_file",
     "open_unfinished_run",
+    "parse_json",
     "partial_file",
+    "read_file",
+    "read_json",
+    "read_npz",
     "record_config",
+    "refuse_links",
     "remove_folder",
     "remove_run",
     "remove_unfinished_run",
@@ -92,7 +112,10 @@ __all__ = [
     "save_checkpoint",
     "save_run",
     "save_run_at",
+    "set_run_aside",
     "to_json_values",
     "version_of",
+    "with_checksum",
+    "without_checksum",
     "write_file",
 ]

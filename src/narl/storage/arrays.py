@@ -1,15 +1,16 @@
 """Arrays in .npz files, written and read without pickle.
 
-The same arrays always give the same bytes. A file is read only after its checksum was verified.
+The same arrays always give the same bytes. A file of a run is read only after its checksum was
+verified. The shapes that a file declares are checked before memory is taken for them.
 """
 
 import hashlib
 import io
+import math
 import os
 import re
 import struct
 import zipfile
-import zlib
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from narl.errors import InputError
-from narl.storage.folder import Digest
+from narl.storage.files import Digest, naming_errors
 
 ARRAYS = "arrays.npz"
 ARRAY_NAME = re.compile(r"[A-Za-z0-9_.-]+")
@@ -71,30 +72,76 @@ def read_arrays(files: Collection[IO[bytes]]) -> dict[str, np.ndarray]:
     return arrays
 
 
-def read_npz(file: IO[bytes]) -> dict[str, np.ndarray]:
+def read_npz(
+    file: IO[bytes], most_bytes: int | None = None, *, is_verified: bool = True
+) -> dict[str, np.ndarray]:
     """Return the arrays of one .npz file by name; ValueError if it is none.
 
-    Uncompressed arrays are read straight from their place in the file: `zipfile` would copy and
-    check every byte again. (And np.load confuses "x" with "x.npy".)
+    Arrays that need more than ``most_bytes``, by default half of the machine's memory, are refused.
+    If a checksum of the file was verified, uncompressed arrays are read straight from their place:
+    `zipfile` would copy and check every byte again. (And np.load confuses "x" with "x.npy".)
     """
+    name = ""
     try:
         with zipfile.ZipFile(file) as archive:
-            return {
-                member.filename.removesuffix(".npy"): _read_member(file, archive, member)
-                for member in archive.infolist()
-            }
-    except (EOFError, struct.error, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(str(error)) from error
+            members = archive.infolist()
+            _check_sizes(file, members, most_bytes)
+            arrays = {}
+            for member in members:
+                name = member.filename.removesuffix(".npy")
+                arrays[name] = _read_member(file, archive, member, is_verified)
+            return arrays
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:  # a damaged archive can raise almost anything
+        reason = str(error) or type(error).__name__
+        raise ValueError(f"{name} cannot be read: {reason}" if name else reason) from error
 
 
-def _read_member(file: IO[bytes], archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
-    if member.compress_type != zipfile.ZIP_STORED:
+def _check_sizes(
+    file: IO[bytes], members: Collection[zipfile.ZipInfo], most_bytes: int | None
+) -> None:
+    """Refuse an archive that declares more than it can hold, or than there is memory for."""
+    stored = sum(x.file_size for x in members if x.compress_type == zipfile.ZIP_STORED)
+    if stored > file.seek(0, os.SEEK_END):
+        raise ValueError("its arrays are larger than the file")
+    if most_bytes is None:
+        most_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    needed = sum(member.file_size for member in members)
+    if needed > max(most_bytes, stored):
+        raise ValueError(
+            f"its arrays need {needed:.1e} bytes of memory, more than {most_bytes:.1e}"
+        )
+
+
+def _read_member(
+    file: IO[bytes], archive: zipfile.ZipFile, member: zipfile.ZipInfo, is_verified: bool
+) -> np.ndarray:
+    if member.compress_type != zipfile.ZIP_STORED or not is_verified:
         with archive.open(member) as stream:
-            return np.lib.format.read_array(stream, allow_pickle=False)
+            return _read_array(stream, member.file_size)
     file.seek(member.header_offset + 26)
     name_size, extra_size = struct.unpack("<HH", file.read(4))
     file.seek(name_size + extra_size, os.SEEK_CUR)
-    return np.lib.format.read_array(file, allow_pickle=False)
+    return _read_array(file, member.file_size)
+
+
+def _read_array(stream: IO[bytes], size: int) -> np.ndarray:
+    """Return the array that begins here, if its header declares exactly ``size`` bytes."""
+    begin = stream.tell()
+    version = np.lib.format.read_magic(stream)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"its header is of version {version}")
+    headers = np.lib.format.read_array_header_1_0, np.lib.format.read_array_header_2_0
+    shape, _, dtype = headers[version[0] - 1](stream)
+    if dtype.hasobject:
+        raise ValueError("Object arrays cannot be loaded")
+    if dtype.kind not in NUMBERS + TEXT_AND_TIMES:
+        raise ValueError(f"dtype {dtype} is not NumPy's numbers")
+    if math.prod(shape) * dtype.itemsize != size - (stream.tell() - begin):
+        raise ValueError(f"it has {size} bytes, which is wrong for {dtype} {shape}")
+    stream.seek(begin)
+    return np.lib.format.read_array(stream, allow_pickle=False)
 
 
 def _write_npz(stream: Any, arrays: Mapping[str, np.ndarray], compression: int) -> None:
@@ -111,7 +158,7 @@ def _write_npz(stream: Any, arrays: Mapping[str, np.ndarray], compression: int) 
 
 
 def _write_hashed(path: Path, arrays: Mapping[str, np.ndarray]) -> Digest:
-    with path.open("xb") as file, ThreadPoolExecutor(1) as thread:
+    with naming_errors(path), path.open("xb") as file, ThreadPoolExecutor(1) as thread:
         stream = _HashedFile(file, thread)
         _write_npz(stream, arrays, zipfile.ZIP_STORED)
         file.flush()

@@ -1,12 +1,12 @@
 """Checkpoints: the newest states of a long computation, verified before they are loaded.
 
 A checkpoint is a folder `step-000012345` of arrays (not compressed: they are large and do not
-shrink), notes.json and the manifest, which also has the step. The caller of `save_checkpoint` must
-hold the lock of the folder of checkpoints (`lock_folder`).
+shrink), notes.json and the manifest, which also has the step and the id of the run. The caller of
+`save_checkpoint` must hold the lock of the folder of checkpoints (`lock_folder`).
 """
 
-import json
 import logging
+import os
 import re
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -19,16 +19,8 @@ import numpy as np
 
 from narl.errors import InputError
 from narl.storage.arrays import ARRAYS, check_array, read_arrays, write_arrays
-from narl.storage.folder import (
-    Digest,
-    create_file,
-    json_bytes,
-    open_folder,
-    remove_folder,
-    remove_partials,
-    to_json_values,
-    write_folder,
-)
+from narl.storage.files import Digest, create_file, json_bytes, parse_json, to_json_values
+from narl.storage.folder import open_folder, remove_folder, remove_partials, write_folder
 
 NOTES = "notes.json"
 BACKGROUND = 1 << 28
@@ -48,6 +40,8 @@ class Checkpoint:
     notes: dict[str, Any]
     path: Path
     skipped: tuple[str, ...] = ()
+    run: str | None = None
+    """The id of the run whose state this is; None: it was not recorded."""
 
 
 class _Damaged(Exception):
@@ -61,12 +55,14 @@ def save_checkpoint(
     notes: Mapping[str, Any],
     keep: int = 2,
     known: Collection[Path] = (),
+    run: str | None = None,
 ) -> Path:
     """Write a checkpoint, then delete all but the newest `keep` intact ones; return its path.
 
-    A checkpoint of the same step is replaced. One of a later step that is intact belongs to
-    another computation and is an error, since it would be loaded instead. Checkpoints that are
-    `known` to be intact are not read again. The notes are JSON values; NaN belongs in the arrays.
+    It can be loaded for the same `run` only. A checkpoint of the same step is replaced. One of a
+    later step that is intact belongs to another computation and is an error, since it would be
+    loaded instead. Checkpoints that are `known` to be intact are not read again. The notes are
+    JSON values; NaN belongs in the arrays.
     """
     if step < 0:
         raise InputError(f"checkpoint: step {step} given; must be at least 0")
@@ -83,23 +79,28 @@ def save_checkpoint(
 
     try:
         remove_partials(folder)
-        write_folder(final, write, {"step": int(step)})
+        write_folder(final, write, {"step": int(step)} | ({} if run is None else {"run": run}))
     except OSError as error:
         reason = f"checkpoint {final.name} was not saved: {error.strerror}"
-        raise OSError(error.errno, reason) from error
+        raise OSError(error.errno, reason, error.filename) from error
     _prune(folder, {final, *known}, keep)
     return final
 
 
-def load_checkpoint(folder: Path, advice: str = "train again") -> Checkpoint:
+def load_checkpoint(
+    folder: Path, advice: str = "train again", run: str | None = None
+) -> Checkpoint:
     """Return the newest intact checkpoint; newer ones that are damaged are skipped with a warning.
 
-    If there is none, the error ends with the `advice`.
+    If there is none, or if it is of another `run`, the error ends with the `advice`.
     """
     skipped: list[str] = []
     for path in _newest_first(folder):
         try:
-            return replace(_read(path), skipped=tuple(skipped))
+            checkpoint = _read(path)
+            if cause := _other_run(checkpoint, run):
+                raise InputError(f"checkpoint: {path} {cause}; remove it, or {advice}")
+            return replace(checkpoint, skipped=tuple(skipped))
         except _Damaged as cause:
             _log.warning("checkpoint %s is damaged and not used: %s", path.name, cause)
             skipped.append(f"{path.name}: {cause}")
@@ -117,26 +118,36 @@ def newest_step(folder: Path) -> int:
     return max((_step(path) or 0 for path in _newest_first(folder)), default=0)
 
 
-def checkpoint_problems(folder: Path) -> list[str]:
+def checkpoint_problems(folder: Path, run: str | None = None) -> list[str]:
     """Return why none of the checkpoints can be used; empty if one can, or none is there.
 
     Large checkpoints take long to read and count as intact here.
     """
     causes: list[str] = []
     for path in _newest_first(folder):
-        if sum(file.stat().st_size for file in path.glob("*")) >= BACKGROUND:
-            return []
-        if not (cause := _cause(path)):
-            return []
-        causes.append(f"{path.name}: {cause}")
+        try:
+            if sum(os.lstat(file).st_size for file in path.glob("*")) >= BACKGROUND:
+                return []
+            cause = _other_run(_read(path, verify_only=True), run)
+        except (_Damaged, OSError) as error:
+            causes.append(f"{path.name}: {error}")
+            continue
+        return [f"{path.name} {cause}"] if cause else []
     return causes
+
+
+def _other_run(checkpoint: Checkpoint, run: str | None) -> str:
+    """Say of which other run a checkpoint is; empty if it is of this one, or was not recorded."""
+    if run is None or checkpoint.run in (None, run):
+        return ""
+    return f"is of run {checkpoint.run}, not of {run}"
 
 
 class Checkpoints:
     """The checkpoints of one computation; a large one is written while the computation goes on."""
 
-    def __init__(self, folder: Path, keep: int = 2) -> None:
-        self.folder, self.keep = folder, keep
+    def __init__(self, folder: Path, keep: int = 2, run: str | None = None) -> None:
+        self.folder, self.keep, self.run = folder, keep, run
         self.last = self.kept = 0
         """The steps of the newest checkpoint, and of the newest one that is on disk."""
         self.seconds = 0.0
@@ -147,7 +158,7 @@ class Checkpoints:
 
     def load(self, advice: str = "begin anew with --fresh") -> Checkpoint:
         """Return the newest intact checkpoint; see `load_checkpoint`."""
-        checkpoint = load_checkpoint(self.folder, advice)
+        checkpoint = load_checkpoint(self.folder, advice, self.run)
         self._known.add(checkpoint.path)
         self.last = self.kept = checkpoint.step
         return checkpoint
@@ -167,7 +178,7 @@ class Checkpoints:
     def _write(self, step: int, arrays: Arrays, notes: Any) -> Path:
         begin, known = time.perf_counter(), frozenset(self._known)
         arrays = arrays() if callable(arrays) else arrays
-        path = save_checkpoint(self.folder, step, arrays, notes, self.keep, known)
+        path = save_checkpoint(self.folder, step, arrays, notes, self.keep, known, self.run)
         self.seconds = time.perf_counter() - begin
         return path
 
@@ -214,17 +225,18 @@ def _read(path: Path, verify_only: bool = False) -> Checkpoint:
     step = _step(path)
     if step is None:
         raise _Damaged("its name is not step- and the step in nine digits")
-    with open_folder(path, (ARRAYS, NOTES), {"step": step}) as content:
+    with open_folder(path, (ARRAYS, NOTES), {"step": step}, optional=("run",)) as content:
         if content.problems:
             raise _Damaged(content.problems[0])
+        run = content.manifest.get("run")
         if verify_only:
-            return Checkpoint(step, {}, {}, path)
+            return Checkpoint(step, {}, {}, path, run=run)
         try:
-            notes = json.loads(content.read(NOTES))
+            notes = dict(parse_json(content.read(NOTES)))
             arrays = read_arrays([file for name, file in content.files.items() if name != NOTES])
-        except (OSError, ValueError) as error:
+        except (OSError, TypeError, ValueError) as error:
             raise _Damaged(f"{ARRAYS} cannot be read ({error})") from error
-        return Checkpoint(step, arrays, notes, path)
+        return Checkpoint(step, arrays, notes, path, run=run)
 
 
 def _cause(path: Path) -> str:

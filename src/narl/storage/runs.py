@@ -16,7 +16,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,20 +24,26 @@ from typing import Any
 import numpy as np
 
 from narl import __version__
+from narl.display import Described, Description, figure, mean_figure, seeds_as_text
 from narl.errors import InputError, unknown
 from narl.storage.arrays import ARRAYS, compressed_npz, read_npz
-from narl.storage.folder import (
-    MANIFEST,
+from narl.storage.files import (
+    NEWER,
     Digest,
-    OpenFolder,
+    check_name,
     check_writable,
     create_file,
     json_bytes,
+    parse_json,
+    to_json_values,
+)
+from narl.storage.folder import (
+    MANIFEST,
+    OpenFolder,
     open_folder,
     publish_folder,
     remove_folder,
     remove_partials,
-    to_json_values,
     write_folder,
 )
 from narl.storage.provenance import describe_environment
@@ -53,8 +59,8 @@ _ID = re.compile(r"[a-z0-9-]+-[0-9a-f]{10}")
 _log = logging.getLogger("narl")
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, repr=False)
+class Run(Described):
     """A run folder on disk; `problems` is empty if it is intact, and unreadable parts are {}."""
 
     path: Path
@@ -64,10 +70,36 @@ class Run:
     environment: dict[str, Any]
     problems: tuple[str, ...] = ()
 
+    def _describe(self) -> Description:
+        config, metrics = self.config, self.metrics
+        seeds, returns = config.get("seeds") or (), metrics.get("final_return") or ()
+        regret = (metrics.get("regret") or {}).get("median")
+        facts = {
+            "algorithm": str(config.get("algo") or config.get("agent") or ""),
+            "environment": str(config.get("env") or ""),
+            "seeds": seeds_as_text(seeds) if seeds else "",
+            "steps": str(metrics.get("steps", "")),
+            "episodes": "" if "steps" in metrics else str(metrics.get("episodes", "")),
+            "return": mean_figure(returns) if returns else "",
+            "regret": "" if regret is None else f"{figure(regret, 2)} (median over the seeds)",
+            "time": str(self.environment.get("time", ""))[:16].replace("T", " "),
+            "folder": str(self.path),
+            "problems": "; ".join(self.problems),
+        }
+        return Description(f"Run {self.id}", facts)
+
+    @property
+    def id_of_config(self) -> str:
+        """The id that the configuration leads to; saved agents lie in folders of other names."""
+        return id_of(self.config, str(self.environment.get("narl")))
+
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays by name, once they are verified."""
         with self._open_intact() as folder:
-            return read_npz(folder.files[ARRAYS])
+            try:
+                return read_npz(folder.files[ARRAYS])
+            except ValueError as error:
+                raise _damaged(self.id, [f"{ARRAYS} cannot be read ({error})"]) from error
 
     def extra(self, name: str) -> bytes:
         """Return a further file that was saved with the run, once it is verified."""
@@ -97,7 +129,7 @@ def check_root(root: Path | str) -> Path:
 
 def run_id(config: Mapping[str, Any]) -> str:
     """Return the id of a configuration under this version of narl."""
-    return _id(to_json_values("config", config), __version__)
+    return id_of(to_json_values("config", config), __version__)
 
 
 def find_run(root: Path | str, config: Mapping[str, Any]) -> Run | None:
@@ -106,6 +138,8 @@ def find_run(root: Path | str, config: Mapping[str, Any]) -> Run | None:
     if not path.is_dir():
         return None
     run = _open(path)
+    if run.problems and run.problems[0].startswith(NEWER):
+        raise _damaged(run.id, run.problems)  # or else it would be replaced
     if run.problems:
         _log.warning("run %s is damaged and not used: %s", run.id, "; ".join(run.problems))
         return None
@@ -122,13 +156,17 @@ def save_run(
     seconds: float | None = None,
     replace: bool = False,
     extras: Mapping[str, bytes] | None = None,
+    provenance: Mapping[str, Any] | None = None,
 ) -> Run:
     """Save a finished run, with `extras` as further files by name, and return it.
+
+    `provenance` is added to what is recorded of the machine and the software.
 
     An intact run of the same id stays and is returned, unless `replace`.
     """
     final = Path(root) / run_id(config)
-    contents = _contents(config, metrics, arrays, device, seconds, extras)
+    environment = describe_environment(device, seconds) | {**(provenance or {})}
+    contents = _contents(config, metrics, arrays, environment, extras)
     if not replace and final.is_dir() and not (run := _open(final)).problems:
         return run
     run = _write(final, contents, replace)
@@ -143,6 +181,17 @@ def move_run(run: Run, root: Path | str, replace: bool = False) -> Run:
     return _open(final)
 
 
+def set_run_aside(run: Run, entries: Mapping[str, Any]) -> Run:
+    """Move a run to another id, that of its configuration with further entries; return it there."""
+    with run._open_intact() as folder:
+        contents = {name: folder.read(name) for name in folder.files}
+    config = run.config | {**entries}
+    contents[CONFIG] = json_bytes(to_json_values("config", config))
+    moved = _write(run.path.parent / id_of(config, str(run.environment["narl"])), contents, False)
+    remove_folder(run.path)
+    return moved
+
+
 def save_run_at(
     path: Path | str,
     config: Mapping[str, Any],
@@ -150,17 +199,23 @@ def save_run_at(
     arrays: Mapping[str, Any],
     *,
     device: str = "cpu",
-    seconds: float | None = None,
     extras: Mapping[str, bytes] | None = None,
+    provenance: Mapping[str, Any] | None = None,
+    checkpoint: Callable[[Path], Any] | None = None,
 ) -> Run:
-    """Save a run to a folder of any name, in place of an earlier one, and return it."""
+    """Save a run to a folder of any name, in place of an earlier one, and return it.
+
+    `checkpoint` writes more into the folder that it is called with, before the folder is complete.
+    """
     path = Path(path)
+    check_name("folder", path, "choose another name")
     if path.exists() and not path.is_dir():
         raise InputError(f"folder: {path} is a file; choose another name")
     if path.is_dir() and not (path / MANIFEST).is_file() and any(path.iterdir()):
         raise InputError(f"folder: {path} holds other files; choose another name")
-    contents = _contents(config, metrics, arrays, device, seconds, extras)
-    return _write(path, contents, replace=True, any_name=True)
+    environment = describe_environment(device, None) | {**(provenance or {})}
+    contents = _contents(config, metrics, arrays, environment, extras)
+    return _write(path, contents, replace=True, any_name=True, checkpoint=checkpoint)
 
 
 def load_run_at(path: Path | str) -> Run:
@@ -217,7 +272,8 @@ def is_run_id(name: str) -> bool:
     return _ID.fullmatch(name) is not None
 
 
-def _id(config: dict[str, Any], version: str) -> str:
+def id_of(config: dict[str, Any], version: str) -> str:
+    """Return the id of a configuration, as JSON represents it, under a version of narl."""
     canonical = json.dumps(
         {"config": config, "narl": version},
         sort_keys=True,
@@ -243,12 +299,14 @@ def _open(path: Path, any_name: bool = False) -> Run:
         problems = list(folder.problems)
         for name in (CONFIG, METRICS, ENVIRONMENT):
             try:
-                parts[name] = dict(json.loads(folder.read(name) if name in folder.files else "{}"))
+                parts[name] = dict(
+                    parse_json(folder.read(name) if name in folder.intact else b"{}")
+                )
             except (OSError, ValueError, TypeError):
                 parts[name] = {}
                 problems = problems or [f"{name} is not JSON"]
     config, metrics, environment = parts.values()
-    expected = _id(config, str(environment.get("narl")))
+    expected = id_of(config, str(environment.get("narl")))
     if not problems and not any_name and path.name != expected:
         problems = [f"the folder's name does not fit its configuration ({expected})"]
     return Run(path, path.name, config, metrics, environment, tuple(problems))
@@ -267,6 +325,8 @@ def _is_intact(path: Path) -> bool:
 
 
 def _damaged(id: str, problems: Collection[str]) -> InputError:
+    if any(problem.startswith(NEWER) for problem in problems):
+        return InputError(f"run {id}: {'; '.join(problems)}")
     return InputError(f"run {id} is damaged: {'; '.join(problems)}; remove it and run again")
 
 
@@ -274,26 +334,33 @@ def _contents(
     config: Mapping[str, Any],
     metrics: Mapping[str, Any],
     arrays: Mapping[str, Any],
-    device: str,
-    seconds: float | None,
+    environment: Mapping[str, Any],
     extras: Mapping[str, bytes] | None,
 ) -> dict[str, bytes]:
     """Return every file of a run, except the manifest, by name."""
     return {
         CONFIG: json_bytes(to_json_values("config", config)),
-        ENVIRONMENT: json_bytes(describe_environment(device, seconds)),
+        ENVIRONMENT: json_bytes(to_json_values("environment", environment)),
         METRICS: json_bytes(to_json_values("metrics", metrics, non_finite="null")),
         ARRAYS: compressed_npz(arrays),
         **(extras or {}),
     }
 
 
-def _write(path: Path, contents: Mapping[str, bytes], replace: bool, any_name: bool = False) -> Run:
+def _write(
+    path: Path,
+    contents: Mapping[str, bytes],
+    replace: bool,
+    any_name: bool = False,
+    checkpoint: Callable[[Path], Any] | None = None,
+) -> Run:
     """Write a run folder and return the run; errors name the run or the root."""
     final = path.absolute()
     root = final.parent
 
     def write(partial: Path) -> dict[str, Digest]:
+        if checkpoint is not None:
+            checkpoint(partial)
         return {name: create_file(partial / name, contents[name]) for name in contents}
 
     try:
@@ -305,6 +372,6 @@ def _write(path: Path, contents: Mapping[str, bytes], replace: bool, any_name: b
             problem = "is not a folder"
         else:
             reason = f"run {final.name} was not saved: {error.strerror}"
-            raise OSError(error.errno, reason) from error
+            raise OSError(error.errno, reason, error.filename) from error
         raise InputError(f"runs folder: {root} {problem}; choose another (NARL_RUNS)") from error
     return _open(path, any_name)

@@ -4,7 +4,8 @@ An unfinished run is a folder `<root>/<id>.part/` of training.json (its configur
 log, the newest checkpoints, and those of several runs in one program that are finished already.
 """
 
-import json
+import contextlib
+import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,17 +15,20 @@ from typing import Any
 from narl import __version__
 from narl.errors import InputError
 from narl.storage.checkpoints import checkpoint_problems, newest_step
-from narl.storage.folder import (
-    MANIFEST,
+from narl.storage.files import (
+    SCHEMA,
     json_bytes,
-    lock_folder,
-    lock_holder,
-    remove_folder,
+    newer_schema,
+    read_json,
+    with_checksum,
+    without_checksum,
     write_file,
 )
+from narl.storage.folder import MANIFEST, lock_folder, lock_holder, remove_folder
 from narl.storage.metrics_log import PROGRESS, MetricsLog
 from narl.storage.runs import (
     Run,
+    id_of,
     is_run_id,
     list_run_ids,
     load_run,
@@ -36,6 +40,7 @@ from narl.storage.runs import (
 PART = ".part"
 TRAINING, CHECKPOINTS, STAGED = "training.json", "checkpoints", "finished"
 """Names in the folder of an unfinished run."""
+_LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,8 @@ class UnfinishedRun:
     config: dict[str, Any]
     checkpoint_every: int
     problems: tuple[str, ...] = ()
+    narl: str = __version__
+    """The version of narl that began it; another one can load it, but not continue it."""
 
     @property
     def id(self) -> str:
@@ -60,8 +67,10 @@ class UnfinishedRun:
     @property
     def time(self) -> str:
         """The time of the last write."""
-        paths = (self.path / PROGRESS, self.path / CHECKPOINTS, self.path)
-        latest = max(path.stat().st_mtime for path in paths if path.exists())
+        latest = 0.0
+        for path in (self.path / PROGRESS, self.path / CHECKPOINTS, self.path):
+            with contextlib.suppress(OSError):  # it is not there, or not any more
+                latest = max(latest, min(os.lstat(path).st_mtime, _LATEST))
         return datetime.fromtimestamp(latest, UTC).isoformat(timespec="microseconds")
 
     @property
@@ -88,27 +97,33 @@ class UnfinishedRun:
 
 def record_config(path: Path, config: dict[str, Any], checkpoint_every: int) -> None:
     """Write the configuration of an unfinished run to its folder."""
-    content = {"config": config, "narl": __version__, "checkpoint_every": checkpoint_every}
-    write_file(path / TRAINING, json_bytes(content))
+    content = {"schema": SCHEMA, "config": config, "narl": __version__}
+    content["checkpoint_every"] = checkpoint_every
+    write_file(path / TRAINING, json_bytes(with_checksum(content)))
 
 
 def open_unfinished_run(path: Path) -> UnfinishedRun:
     """Return the unfinished run in a folder, with its problems."""
     try:
-        content = json.loads((path / TRAINING).read_bytes())
+        content = without_checksum(read_json(path / TRAINING))
+        if newer := newer_schema(content):
+            return UnfinishedRun(path, {}, 1, (newer,))
         config, version = dict(content["config"]), str(content["narl"])
         every = int(content["checkpoint_every"])
+        id_ = id_of(config, version)
     except (OSError, ValueError, TypeError, KeyError):
         return UnfinishedRun(path, {}, 1, (f"{TRAINING} cannot be read",))
     problems: tuple[str, ...] = ()
-    if version != __version__:
+    if every < 1:
+        problems = (f"{TRAINING} has checkpoint_every {every}; it must be at least 1",)
+    elif version != __version__:
         problems = (f"narl {version} began it and this is {__version__}",)
-    elif path.resolve().name != f"{run_id(config)}{PART}":
+    elif path.resolve().name != f"{id_}{PART}":
         problems = (f"{TRAINING} does not fit the folder's name",)
     # A process that holds the lock may be replacing damaged checkpoints.
-    elif lock_holder(path) is None and (causes := checkpoint_problems(path / CHECKPOINTS)):
+    elif lock_holder(path) is None and (causes := checkpoint_problems(path / CHECKPOINTS, id_)):
         problems = ("no checkpoint is intact", *causes)
-    return UnfinishedRun(path, config, every, problems)
+    return UnfinishedRun(path, config, max(every, 1), problems, version)
 
 
 def list_unfinished_runs(root: Path) -> list[UnfinishedRun]:
@@ -126,7 +141,7 @@ def remove_unfinished_run(path: Path) -> None:
 def locate_run(root: Path, text: str, *, unfinished_first: bool = False) -> Run | UnfinishedRun:
     """Return the run with this id, beginning of an id or folder; see `locate_folder`."""
     path = locate_folder(root, text, unfinished_first=unfinished_first)
-    if path.name.endswith(PART) or (path / TRAINING).is_file():
+    if path.name.endswith(PART) or os.path.isfile(path / TRAINING):
         return open_unfinished_run(path)
     if not is_run_id(path.name):
         run = load_run_at(path)
@@ -145,10 +160,11 @@ def locate_folder(root: Path, text: str, *, unfinished_first: bool = False) -> P
     means the unfinished one.
     """
     folder = Path(text)
-    if (folder / TRAINING).is_file() or (folder / MANIFEST).is_file():
+    # Unlike methods of Path, these functions take names that are too long for a file, too.
+    if os.path.isfile(folder / TRAINING) or os.path.isfile(folder / MANIFEST):
         return folder
     is_named_as_run = is_run_id(folder.name.removesuffix(PART))
-    if is_named_as_run and folder.is_dir() and folder.parent.resolve() == root.resolve():
+    if is_named_as_run and os.path.isdir(folder) and folder.parent.resolve() == root.resolve():
         return folder  # its files are damaged
     finished, unfinished = list_run_ids(root), _unfinished_ids(root)
     if text.removesuffix(PART) in unfinished and text.endswith(PART):

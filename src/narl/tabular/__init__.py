@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from narl.tabular.planning import Plan, extended_value_iteration, naevi, navi, value_iteration
     from narl.tabular.problem import Problem
     from narl.tabular.registry import AGENTS
-    from narl.tabular.runner import Trace, run, solved_at
+    from narl.tabular.runner import run
     from narl.tabular.stored_run import run_config
+    from narl.tabular.trace import Trace, solved_at
 
 __all__ = [
     "AGENTS",
@@ -100,8 +101,9 @@ _NAMES = {
     "planning": ("Plan", "extended_value_iteration", "naevi", "navi", "value_iteration"),
     "problem": ("Problem",),
     "registry": ("AGENTS",),
-    "runner": ("Trace", "run", "solved_at"),
+    "runner": ("run",),
     "stored_run": ("run_config",),
+    "trace": ("Trace", "solved_at"),
 }
 _MODULES = {name: f"narl.tabular.{module}" for module, names in _NAMES.items() for name in names}
 

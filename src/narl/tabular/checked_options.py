@@ -8,7 +8,7 @@ import typing
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from narl.errors import InputError, unknown
+from narl.errors import InputError, NoEffect, unknown
 from narl.options import (
     OptionField,
     check_effect,
@@ -34,6 +34,19 @@ def agent_options(agent: str, preset: str | None = None, **given: Any) -> AgentO
     """Return the checked options of an agent: the preset's or the defaults, then the given ones.
 
     A given option that has no effect is an error, and so is a preset that changes nothing.
+
+    Args:
+        agent: A name of `AGENTS`.
+        preset: A name of `PRESETS`.
+        **given: Options by name.
+
+    Returns:
+        The options, which `run` takes in place of a name.
+
+    Example:
+        >>> options = narl.tabular.agent_options("narl-ucrl", members=20)
+        >>> options.members, options.noise
+        (20, 'gaussian')
     """
     if agent not in AGENT_OPTIONS:
         raise unknown("agent", agent, AGENT_OPTIONS)
@@ -68,9 +81,10 @@ def _preset_options(agent: str, preset: str) -> AgentOptions:
     if not isinstance(preset, str) or preset not in PRESETS:
         raise unknown("preset", str(preset), PRESETS)
     if agent not in PRESETS[preset]:
-        raise InputError(
-            f"preset: {preset!r} has no effect with agent {agent}, "
-            f"only with {' and '.join(PRESETS[preset])}; leave it out"
+        raise NoEffect(
+            "preset",
+            f"{preset!r} has no effect with agent {agent}, "
+            f"only with {' and '.join(PRESETS[preset])}; leave it out",
         )
     return PRESETS[preset][agent]
 

@@ -11,7 +11,7 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from narl.errors import InputError
+from narl.errors import InputError, NoEffect
 from narl.options import as_plain, check_values, count, option, options_of, seeds_option
 from narl.tabular.checked_options import agent_options
 from narl.tabular.options import AGENT_OPTIONS, PRESETS, AgentOptions
@@ -25,7 +25,15 @@ MAX_EPISODES = 10_000_000
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Everything that decides the outcome of a run of one agent in one environment."""
+    """Everything that decides the outcome of a run of one agent in one environment.
+
+    `make_config` makes it from names and options, and checks it.
+
+    Example:
+        >>> config = narl.tabular.make_config("psrl", "riverswim", episodes=50, seeds="0:3")
+        >>> config.seeds, config.make_mdp().name
+        ((0, 1, 2), 'riverswim')
+    """
 
     agent: str = option(
         help=", ".join(AGENT_OPTIONS), metavar="AGENT", choices=tuple(AGENT_OPTIONS)
@@ -128,19 +136,35 @@ def make_config(
 ) -> Config:
     """Return the checked configuration of a run.
 
-    ``given`` are fields of `Config` and options of the agent by name. The environment is not built
-    yet, so that a wrong name or size of it is reported by `Config.make_mdp`. ``swept`` names a
-    given number whose values can run in one program (`narl.tabular.sweep`).
+    The environment is not built yet, so that a wrong name or size of it is reported by
+    `Config.make_mdp`.
+
+    Args:
+        agent: A name of `AGENTS`.
+        env: A name as `make` takes it.
+        swept: A given number whose values can run in one program (`narl.tabular.sweep`).
+        **given: Fields of `Config` and options of the agent, by name.
+
+    Returns:
+        The configuration.
+
+    Example:
+        >>> narl.tabular.make_config("narl-ucrl", "deep-sea", size=12, noise="bootstrap").size
+        12
     """
     if swept is not None and not isinstance(given.get(swept), float):
         raise InputError(f"swept: {swept!r} is wrong; it must be a number that is given")
+    if agent not in AGENT_OPTIONS:
+        from narl.tabular.envs import refuse_swapped
+
+        refuse_swapped(agent, env)
     own_names = options_of(Config).keys() & given.keys()
     own = {name: given.pop(name) for name in own_names}
     options = agent_options(agent, own.get("preset"), **given)
     if "seeds" in own:
         own["seeds"] = check_seeds(own["seeds"])
     if "env_seed" in own and env != "random-mdp":
-        raise InputError(f"env_seed: {env} is not drawn at random; leave it out")
+        raise NoEffect("env_seed", f"{env} is not drawn at random; leave it out")
     values = {name: as_plain(value) for name, value in own.items()}
     config = Config(agent=agent, env=os.fspath(env), options=options, swept=swept, **values)
     check_values(config)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from narl.errors import InputError, unknown
 from narl.tabular.io import from_gymnasium, load_npz
 from narl.tabular.mdp import MAX_ENTRIES, Array, TabularMDP, make_mdp, with_horizon
+from narl.tabular.options import AGENT_OPTIONS
 from narl.validation import check_count
 
 LEFT, RIGHT = 0, 1
@@ -32,7 +33,18 @@ MAX_DEEP_SEA = 512
 def riverswim(num_states: int = 6, horizon: int = 20, reward_std: float = 0.0) -> TabularMDP:
     """Return RiverSwim: a chain with a current to the left; rewards .005 (left end) and 1.
 
-    Rewards have Gaussian noise of standard deviation ``reward_std``, 0 in the original.
+    Args:
+        num_states: Length of the chain.
+        horizon: Steps in every episode.
+        reward_std: Standard deviation of the rewards' Gaussian noise, 0 in the original.
+
+    Returns:
+        The MDP; action 0 swims left, action 1 right.
+
+    Example:
+        >>> narl.tabular.riverswim().r[[0, 5]]  # at the two ends
+        array([[0.005, 0.   ],
+               [0.   , 1.   ]])
     """
     num_states = check_count("num_states", num_states, 2, MAX_CHAIN)
     horizon = check_count("horizon", horizon, 1)
@@ -61,6 +73,18 @@ def stochastic_chain(size: int = 10, horizon: int | None = None) -> TabularMDP:
 
     The rewards at the ends are N(0,1) for (0, left) and N(1,1) for (N−1, right). All moves must
     succeed to earn the second reward once, so V* = (1 − 1/N)^(N−1).
+
+    Args:
+        size: Number N of states.
+        horizon: Steps in every episode, N by default.
+
+    Returns:
+        The MDP; action 0 moves left, action 1 right.
+
+    Example:
+        >>> chain = narl.tabular.stochastic_chain(10)
+        >>> round(narl.tabular.solve(chain).value, 4), round(0.9**9, 4)
+        (0.3874, 0.3874)
     """
     size = check_count("size", size, 2, MAX_CHAIN)
     horizon = size if horizon is None else check_count("horizon", horizon, 1)
@@ -94,6 +118,20 @@ def deep_sea(
 
     V* is .99, and in the stochastic version q^(N−1) − .01(1 − q^N) with q = 1 − 1/N: the reward
     cannot be reached off the diagonal, where the best policy does not pay for moves.
+
+    Args:
+        size: Number N of rows, columns and steps.
+        stochastic: Whether moves to the right can fail.
+        mapping_seed: Seed of the order of the actions in every cell; bsuite's is 42.
+        randomize_actions: Whether the order is drawn; if not, action 1 is "right" everywhere.
+
+    Returns:
+        The MDP.
+
+    Example:
+        >>> sea = narl.tabular.deep_sea(10)
+        >>> sea.num_states, sea.horizon, round(narl.tabular.solve(sea).value, 2)
+        (100, 10, 0.99)
     """
     size = check_count("size", size, 2, MAX_DEEP_SEA)
     mapping_seed = check_count("mapping_seed", mapping_seed, 0, 2**32 - 1)
@@ -144,8 +182,21 @@ def random_mdp(
 ) -> TabularMDP:
     """Return a random MDP: P(s,a) ~ Dirichlet(concentration), mean rewards ~ U[0,1], P_0 uniform.
 
-    Rewards have Gaussian noise of standard deviation `reward_std`. A small concentration makes
-    nearly deterministic moves, a large one nearly uniform moves.
+    Args:
+        num_states: Number S of states.
+        num_actions: Number A of actions.
+        horizon: Steps in every episode.
+        concentration: A small one makes nearly deterministic moves, a large one nearly uniform
+            moves.
+        reward_std: Standard deviation of the rewards' Gaussian noise.
+        seed: Seed of the draws.
+
+    Returns:
+        The MDP.
+
+    Example:
+        >>> narl.tabular.random_mdp(num_states=4, seed=7).name
+        'random_mdp-4-7'
     """
     num_actions = check_count("num_actions", num_actions, 1, MAX_ENTRIES)
     num_states = check_count("num_states", num_states, 1, math.isqrt(MAX_ENTRIES // num_actions))
@@ -172,6 +223,18 @@ def six_arms(num_arms: int = 6, horizon: int = 20) -> TabularMDP:
     Action a in the hub (state 0) enters arm a + 1 with a probability that falls from 1 to .01. In
     an arm its own action stays and pays, the more the harder the arm is to enter (at most 1); the
     others lead back. Arm 6, tried until it is entered, is the best.
+
+    Args:
+        num_arms: Number of arms, 2 to 6.
+        horizon: Steps in every episode.
+
+    Returns:
+        The MDP.
+
+    Example:
+        >>> arms = narl.tabular.six_arms()
+        >>> arms.num_states, arms.num_actions
+        (7, 6)
     """
     num_arms = check_count("num_arms", num_arms, 2, len(ARM_CHANCES))
     horizon = check_count("horizon", horizon, 1)
@@ -245,6 +308,7 @@ ENVIRONMENTS: dict[str, Environment] = {
         len(ARM_CHANCES),
     ),
 }
+"""The environments by name, with their default and largest sizes; `make` takes the names."""
 
 
 def make(
@@ -255,9 +319,22 @@ def make(
 ) -> TabularMDP:
     """Return the MDP of a name.
 
-    A name is one of `ENVIRONMENTS`, a file "….npz", or "gym:" and the Gymnasium id of an
-    environment with a transition table. The seed is only for the random MDP (the order of Deep
-    Sea's actions is the fixed one of bsuite).
+    Args:
+        name: One of `ENVIRONMENTS`, a file "….npz", or "gym:" and the Gymnasium id of an
+            environment with a transition table.
+        size: Size of the environment, such as the states of RiverSwim or N of Deep Sea.
+        horizon: Steps in every episode, where the size does not decide them.
+        seed: Seed of the random MDP; the others have none (the order of Deep Sea's actions is the
+            fixed one of bsuite).
+
+    Returns:
+        The MDP.
+
+    Example:
+        >>> narl.tabular.make("deep-sea", size=20).horizon
+        20
+        >>> narl.tabular.make("gym:FrozenLake-v1", horizon=30).num_states
+        17
     """
     name = os.fspath(name)
     horizon = None if horizon is None else check_count("horizon", horizon, 1)
@@ -268,14 +345,35 @@ def make(
         return env.build(size, horizon, seed)
     from_file, from_gym = name.endswith(".npz"), name.startswith("gym:")
     if not (from_file or from_gym):
-        also = [f"gym:{name}"] if name in gymnasium.registry else []
-        raise unknown("env", name, [*ENVIRONMENTS, *also])
+        raise _unknown_environment(name)
     if size is not None:
         raise InputError(f"size: {name} has a fixed size; leave it out")
     if from_gym:
         return from_gymnasium(name.removeprefix("gym:"), horizon)
     mdp = load_npz(name)
     return mdp if horizon is None else with_horizon(mdp, horizon)
+
+
+def _unknown_environment(name: str) -> InputError:
+    """Return the error for an unknown name, also if it is one of Gymnasium."""
+    base = name.rpartition("-v")[0]
+    versions = sorted(id_ for id_ in gymnasium.registry if id_.rpartition("-v")[0] == base != "")
+    if not versions:
+        return unknown("env", name, ENVIRONMENTS)
+    present = name if name in versions else versions[-1]
+    return InputError(
+        f"env: unknown value {name!r}; did you mean 'gym:{present}'? Gymnasium's environments "
+        "begin with gym:"
+    )
+
+
+def refuse_swapped(agent: Any, env: str | os.PathLike[str]) -> None:
+    """Refuse an agent and an environment whose names were given in the wrong order."""
+    if isinstance(agent, str) and agent in ENVIRONMENTS and env in AGENT_OPTIONS:
+        raise InputError(
+            f"agent: {agent!r} is an environment and {env!r} an agent: they are swapped; "
+            f"the agent comes first, then the environment: {env} {agent}"
+        )
 
 
 def _start_at(state: int, num_states: int) -> Array:

@@ -17,10 +17,12 @@ from gymnasium.envs.registration import EnvSpec
 import narl.gymnasium_registration  # noqa: F401 (registers the environments)
 from narl import storage
 from narl.errors import InputError, unknown
-from narl.tabular.mdp import Array, TabularMDP, make_mdp, with_horizon
+from narl.tabular.mdp import MAX_ENTRIES, Array, TabularMDP, make_mdp, with_horizon
 
 REQUIRED = ("p", "r", "p0", "horizon")
 OPTIONAL = ("successors", "r_std", "bad", "solved_rule", "name")
+MOST_BYTES = 3 * 8 * MAX_ENTRIES
+"""Bytes of the largest file that is read: P, its successors and all the rest in 64 bits."""
 
 
 class TabularEnv(gymnasium.Env[int, int]):
@@ -80,7 +82,21 @@ class TabularEnv(gymnasium.Env[int, int]):
 
 
 def to_gymnasium(mdp: TabularMDP, render_mode: str | None = None) -> TabularEnv:
-    """Return the MDP as an environment that passes Gymnasium's own checker."""
+    """Return the MDP as an environment that passes Gymnasium's own checker.
+
+    Args:
+        mdp: The MDP.
+        render_mode: None, or "ansi" for a line of text per step.
+
+    Returns:
+        A Gymnasium environment with Discrete observations (states) and actions.
+
+    Example:
+        >>> env = narl.tabular.to_gymnasium(narl.tabular.riverswim())
+        >>> state, info = env.reset(seed=0)
+        >>> env.step(0)
+        (0, 0.005, False, False, {'h': 1})
+    """
     return TabularEnv(mdp, render_mode)
 
 
@@ -89,11 +105,22 @@ def from_gymnasium(
 ) -> TabularMDP:
     """Return the MDP of a finite environment with a table `P` (FrozenLake, Taxi, CliffWalking, …).
 
-    `env` is an environment or an id, which is made with `kwargs`. The default horizon is the time
-    limit of the environment. Transitions that terminate lead to one added state, which is never
-    left and has no rewards. `r` is the exact mean reward of (s,a) and `r_std` its exact standard
-    deviation; a dependence of rewards on the next state is not kept, which changes no value of any
-    policy.
+    Transitions that terminate lead to one added state, which is never left and has no rewards. `r`
+    is the exact mean reward of (s,a) and `r_std` its exact standard deviation; a dependence of
+    rewards on the next state is not kept, which changes no value of any policy.
+
+    Args:
+        env: An environment, or an id, which is made with ``kwargs``.
+        horizon: Steps in every episode; by default the time limit of the environment.
+        **kwargs: Arguments of `gymnasium.make`.
+
+    Returns:
+        The MDP.
+
+    Example:
+        >>> lake = narl.tabular.from_gymnasium("FrozenLake-v1", horizon=30, is_slippery=False)
+        >>> narl.tabular.solve(lake).value
+        1.0
     """
     if isinstance(env, str):
         with contextlib.closing(_opened(env, kwargs)) as opened:
@@ -189,6 +216,18 @@ def save_npz(path: str | os.PathLike[str], mdp: TabularMDP) -> Path:
     """Write the MDP to a file for `load_npz`; a failed write leaves no partial file.
 
     The dynamics of a large MDP are written in slots, with their `successors`.
+
+    Args:
+        path: The file; its name ends in .npz.
+        mdp: The MDP.
+
+    Returns:
+        The path.
+
+    Example:
+        >>> path = narl.tabular.save_npz("river.npz", narl.tabular.riverswim(4))
+        >>> narl.tabular.load_npz(path).num_states
+        4
     """
     path = Path(path)
     if path.suffix != ".npz":
@@ -207,12 +246,21 @@ def load_npz(path: str | os.PathLike[str]) -> TabularMDP:
 
     With `successors` [S,A,B], p is [S,A,B] as in `make_mdp`. Nothing in the file is executed. An
     error names the first entry that is wrong.
+
+    Args:
+        path: A file that `save_npz` or `numpy.savez` wrote.
+
+    Returns:
+        The MDP.
+
+    Example:
+        >>> np.savez("two.npz", p=np.full((2, 1, 2), 0.5), r=[[0], [1]], p0=[1, 0], horizon=3)
+        >>> narl.tabular.solve(narl.tabular.load_npz("two.npz")).value
+        1.0
     """
     path = Path(path)
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise InputError(f"env: there is no file {str(path)!r}")
-    if not zipfile.is_zipfile(path):
-        raise InputError(f"env: {path.name} is not an .npz file; write it with numpy.savez")
     entries = _entries(path)
     for field in REQUIRED:
         if field not in entries:
@@ -228,21 +276,20 @@ def load_npz(path: str | os.PathLike[str]) -> TabularMDP:
 
 
 def _entries(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        try:
-            archive = np.load(file, allow_pickle=False)
-        except Exception as problem:  # a damaged archive can raise almost anything
-            raise InputError(f"env: {path.name} cannot be read: {_line(problem)}") from None
-        entries: dict[str, Any] = {}
-        for field in archive.files:
-            if field not in REQUIRED + OPTIONAL:
-                raise unknown(f"{path.name}: entry", field, REQUIRED + OPTIONAL)
-            try:
-                entries[field] = np.asarray(archive[field])
-            except Exception as problem:  # objects, a damaged or absurd header
-                line = f"{path.name}: {field} cannot be read: {_line(problem)}"
-                raise InputError(line) from None
-        return entries
+    """Return the arrays of a file; those that are too large for an MDP are refused unread."""
+    try:
+        with storage.open_file(path, follow_links=True) as file:
+            if not zipfile.is_zipfile(file):
+                raise InputError(f"env: {path.name} is not an .npz file; write it with numpy.savez")
+            entries = storage.read_npz(file, MOST_BYTES, is_verified=False)
+    except InputError:
+        raise
+    except (OSError, ValueError) as problem:
+        raise InputError(f"{path.name}: {_line(problem)}") from None
+    for field in entries:
+        if field not in REQUIRED + OPTIONAL:
+            raise unknown(f"{path.name}: entry", field, REQUIRED + OPTIONAL)
+    return {**entries}
 
 
 def _line(problem: BaseException) -> str:

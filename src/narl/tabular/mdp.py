@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int, Num
 from numpy.typing import ArrayLike
 
+from narl.display import Described, Description, counted
 from narl.errors import InputError
 from narl.paper import implements
 from narl.tabular.transitions import (
@@ -43,12 +44,17 @@ AnyArray = np.ndarray | jax.Array
 
 @implements("def:mdp")
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class TabularMDP:
+@dataclasses.dataclass(frozen=True, repr=False)
+class TabularMDP(Described):
     """An MDP M = (S, A, P, H, r, P_0) with stationary rewards and dynamics and a fixed horizon.
 
     Where few states can follow a pair, only these are stored (`narl.tabular.transitions`); the
-    dense table `p` is made when it is asked for.
+    dense table `p` is made when it is asked for. `make_mdp` makes one from arrays and checks it.
+
+    Example:
+        >>> mdp = narl.tabular.riverswim()
+        >>> mdp.name, mdp.num_states, mdp.num_actions, mdp.horizon
+        ('riverswim', 6, 2, 20)
     """
 
     prob: Float[Array, "S A B"]
@@ -93,6 +99,19 @@ class TabularMDP:
             )
         return dense_rows(self.prob, self.successors, self.num_states)
 
+    def _describe(self) -> Description:
+        starts, followers = np.flatnonzero(self.p0), (self.prob > 0).sum(axis=-1).max()
+        noise = float(self.r_std.max())
+        facts = {
+            "rewards": f"{self.r.min():g} to {self.r.max():g}"
+            + (f", noise of standard deviation up to {noise:g}" if noise else ", without noise"),
+            "start": f"state {starts[0]}" if len(starts) == 1 else f"one of {len(starts)} states",
+            "next state": "certain" if followers == 1 else f"one of at most {followers}",
+        }
+        states, actions = counted(self.num_states, "state"), counted(self.num_actions, "action")
+        title = f"MDP {self.name}: {states}, {actions}, {counted(self.horizon, 'step')} per episode"
+        return Description(title, facts)
+
     def portable_dynamics(self) -> dict[str, Array]:
         """Return the dynamics as `make_mdp` takes them: p, or p and successors of a large MDP."""
         if self.successors is None or self.num_states**2 * self.num_actions <= LARGE_TABLE:
@@ -121,8 +140,27 @@ def make_mdp(
 ) -> TabularMDP:
     """Return a checked `TabularMDP`; an error names the first entry that is wrong.
 
-    ``p`` is [S, A, S]. A large MDP can be given in slots instead: then p[s, a, b] is the
-    probability of moving to the state successors[s, a, b], and both are [S, A, B].
+    Args:
+        p: Probabilities P(s' | s, a), [S, A, S]; with ``successors`` [S, A, B].
+        r: Mean reward of each state and action, [S, A]; most agents assume values in [0, 1].
+        p0: Distribution of the first state, [S].
+        horizon: Steps in every episode.
+        r_std: Standard deviation of the rewards' Gaussian noise, [S, A]; 0 by default.
+        bad: 1 where an action makes the episode a bad one, as in Deep Sea, else 0, [S, A].
+        solved_rule: (share, episode): solved as soon as the share of bad episodes is below the
+            share, from this episode on; (0.9, 1) by default.
+        name: The name in tables and run folders.
+        successors: For large MDPs, [S, A, B]: p[s, a, b] is the probability of moving to the state
+            successors[s, a, b].
+
+    Returns:
+        The MDP, a `TabularMDP`.
+
+    Example:
+        >>> stay_or_move = [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]
+        >>> mdp = narl.tabular.make_mdp(stay_or_move, r=[[0, 0], [1, 0]], p0=[1, 0], horizon=3)
+        >>> narl.tabular.solve(mdp).value  # move once, then stay
+        2.0
     """
     p, r, p0 = _numbers("p", p), _numbers("r", r), _numbers("p0", p0)
     slots = None if successors is None else _slots(successors, p)
@@ -230,6 +268,17 @@ def scale_rewards(mdp: TabularMDP) -> TabularMDP:
 
     Every episode has H steps, so that the best policies stay the same; values and regret are
     divided by the range of the mean rewards. Rewards that are all equal become 0.
+
+    Args:
+        mdp: An MDP with any rewards.
+
+    Returns:
+        A new MDP, whose name ends in "-scaled".
+
+    Example:
+        >>> mdp = narl.tabular.make_mdp([[[1], [1]]], r=[[-100, -1]], p0=[1], horizon=2)
+        >>> narl.tabular.scale_rewards(mdp).r
+        array([[0., 1.]])
     """
     low, high = float(mdp.r.min()), float(mdp.r.max())
     span = high - low if high > low else 1.0
@@ -288,7 +337,19 @@ class Solution(NamedTuple):
 
 
 def solve(mdp: TabularMDP) -> Solution:
-    """Return the optimal values by backward induction in float64."""
+    """Return the optimal values by backward induction in float64.
+
+    Args:
+        mdp: The MDP to solve.
+
+    Returns:
+        A named tuple with ``q_star`` [H, S, A], ``v_star`` [H+1, S], ``gap`` = V* − Q* [H, S, A]
+        and ``value``, the largest expected return from P_0.
+
+    Example:
+        >>> round(narl.tabular.solve(narl.tabular.riverswim()).value, 4)
+        3.3973
+    """
     v_star = np.zeros((mdp.horizon + 1, mdp.num_states))
     q_star = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
     for h in reversed(range(mdp.horizon)):
@@ -300,7 +361,21 @@ def solve(mdp: TabularMDP) -> Solution:
 
 @implements("def:value")
 def evaluate(mdp: TabularMDP, policy: Num[Array, "H S"]) -> Float[Array, "H+1 S"]:
-    """Return V^h(π)[s] of a deterministic policy per step, exactly."""
+    """Return V^h(π)[s] of a deterministic policy per step, exactly.
+
+    Args:
+        mdp: The MDP.
+        policy: The action of every step and state, whole numbers [H, S].
+
+    Returns:
+        The expected return from every step and state on, [H+1, S]; the last row is 0.
+
+    Example:
+        >>> mdp = narl.tabular.riverswim()
+        >>> always_left = np.zeros((mdp.horizon, mdp.num_states), int)
+        >>> narl.tabular.evaluate(mdp, always_left)[0].round(3)  # 20 steps of 0.005, or fewer
+        array([0.1  , 0.095, 0.09 , 0.085, 0.08 , 0.075])
+    """
     policy = np.asarray(policy)
     if policy.shape != (mdp.horizon, mdp.num_states):
         raise InputError(
@@ -321,14 +396,37 @@ def evaluate(mdp: TabularMDP, policy: Num[Array, "H S"]) -> Float[Array, "H+1 S"
 
 
 def policy_value(mdp: TabularMDP, policy: Num[Array, "H S"]) -> float:
-    """Return V(π) = E_{s ~ P_0} V^0(π)[s], exactly."""
+    """Return V(π) = E_{s ~ P_0} V^0(π)[s], exactly.
+
+    Args:
+        mdp: The MDP.
+        policy: The action of every step and state, whole numbers [H, S].
+
+    Returns:
+        The expected return of an episode.
+
+    Example:
+        >>> mdp = narl.tabular.riverswim()
+        >>> always_right = np.ones((mdp.horizon, mdp.num_states), int)
+        >>> round(narl.tabular.policy_value(mdp, always_right), 3)
+        3.397
+    """
     return float(mdp.p0 @ evaluate(mdp, policy)[0])
 
 
 class Episode(NamedTuple):
-    """One episode of H steps; an axis of seeds may lead."""
+    """One episode of H steps; an axis of seeds may lead.
+
+    Example:
+        >>> stayed = jnp.zeros(3, int)
+        >>> episode = narl.tabular.Episode(states=stayed, actions=stayed[1:], rewards=jnp.ones(2))
+        >>> float(episode.rewards.sum())
+        2.0
+    """
 
     states: Int[AnyArray, " H+1"]
     """The states s_0 … s_H; the last is the state after the last action."""
     actions: Int[AnyArray, " H"]
+    """The actions a_0 … a_{H−1}."""
     rewards: Float[AnyArray, " H"]
+    """The rewards r_0 … r_{H−1}."""

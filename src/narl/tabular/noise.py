@@ -29,10 +29,19 @@ class NoiseProducts(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """The noise ξ_k that Eq. 2 adds to r̂ and P̂."""
+    """The noise ξ_k that Eq. 2 adds to r̂ and P̂.
+
+    Example:
+        >>> xi = np.random.default_rng(0).normal(size=(10, 6, 2))  # ten members
+        >>> noise = narl.tabular.Noise(reward=xi, dynamics=None)
+        >>> noise.reward.max(axis=0).shape
+        (6, 2)
+    """
 
     reward: Float[Array, "M S A"]
+    """Noise of every member on the reward of every pair."""
     dynamics: NoiseProducts | Float[Array, "M S A S"] | None
+    """Noise of every member on the dynamics, or a way to compute its products; None: no noise."""
 
 
 def as_products(dynamics: NoiseProducts | Array | None, num_states: int) -> NoiseProducts:

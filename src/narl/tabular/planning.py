@@ -26,10 +26,19 @@ HUGE = 1e30
 
 
 class Plan(NamedTuple):
-    """The outcome of planning: π_k is greedy in ``q``, and ``value`` is Ṽ_k(π_k)."""
+    """The outcome of planning: π_k is greedy in ``q``, and ``value`` is Ṽ_k(π_k).
+
+    Example:
+        >>> mdp = narl.tabular.riverswim()
+        >>> plan = narl.tabular.value_iteration(mdp.p, mdp.r, mdp.p0, mdp.horizon)
+        >>> plan.q.shape, round(float(plan.value), 4)
+        ((20, 6, 2), 3.3973)
+    """
 
     q: Float[Array, "H S A"]
+    """Q̃_h(s,a): the value of each action at each step, as the agent believes."""
     value: Float[Array, ""]
+    """Ṽ_k: the return that the agent expects of its policy; only Eq. 1 uses it."""
 
 
 def backward_induction(
@@ -65,7 +74,24 @@ def value_iteration(
     *,
     clip: Clip = "none",
 ) -> Plan:
-    """Return the plan of value iteration, without optimism."""
+    """Return the plan of value iteration, without optimism.
+
+    Args:
+        p: Dynamics, a table [S, A, S] or the estimate of `estimate_model`.
+        r: Rewards [S, A].
+        p0: Distribution of the first state, [S].
+        horizon: Steps in every episode.
+        clip: "horizon" clips values to [0, H−h], "none" does not.
+
+    Returns:
+        The `Plan`.
+
+    Example:
+        >>> mdp = narl.tabular.riverswim()
+        >>> plan = narl.tabular.value_iteration(mdp.p, mdp.r, mdp.p0, mdp.horizon)
+        >>> plan.q[0].argmax(axis=-1)  # swim right in every state
+        Array([1, 1, 1, 1, 1, 1], dtype=int32)
+    """
     p, r = as_dynamics(p), jnp.asarray(r)
     return backward_induction(lambda _, h, v: (r + expect(p, v), None), None, p0, horizon, clip)
 
@@ -85,7 +111,26 @@ def naevi(
 
     Q̃^h(s,a) = r̂ + E_P̂[Ṽ^{h+1}] + A + B, with A = max_m ξ^m(s,a) for the present and
     B = max_m ⟨ξ^m(s,a), Ṽ^{h+1}⟩ for the future. The two maxima are separate.
-    ``clip_reward`` keeps r̃ = r̂ + A in [0, 1] (the appendix's first assumption).
+
+    Args:
+        p_hat: Estimated dynamics, a table [S, A, S] or the estimate of `estimate_model`.
+        r_hat: Estimated rewards [S, A].
+        noise: The noise ξ of M members.
+        p0: Distribution of the first state, [S].
+        horizon: Steps in every episode.
+        clip: "horizon" clips values to [0, H−h], "none" does not.
+        clip_reward: Whether r̃ = r̂ + A is kept in [0, 1] (the appendix's first assumption).
+
+    Returns:
+        The `Plan`.
+
+    Example:
+        >>> mdp = narl.tabular.riverswim()
+        >>> xi = np.stack([np.full((6, 2), -0.1), np.full((6, 2), 0.1)])  # two members
+        >>> noise = narl.tabular.Noise(reward=xi, dynamics=None)
+        >>> plan = narl.tabular.naevi(mdp.p, mdp.r, noise, mdp.p0, mdp.horizon)
+        >>> bool(plan.value > narl.tabular.solve(mdp).value)  # optimistic
+        True
     """
     p_hat = as_dynamics(p_hat)
     term_a = optimistic(jnp.asarray(noise.reward)).value
@@ -113,7 +158,24 @@ def navi(
     """Return the plan of Noise Augmented Value Iteration (Eq. 4).
 
     Q̃_{k,h} = min(Q̃_{k−1,h}, H−h, r̃ + E_P̂[Ṽ_{k,h+1}]). The paper prints the cap H; rewards of at
-    most 1 per step allow H−h. ``q_prev`` = H−h switches the running minimum off.
+    most 1 per step allow H−h.
+
+    Args:
+        p_hat: Estimated dynamics, a table [S, A, S] or the estimate of `estimate_model`.
+        r_tilde: Rewards with noise, [S, A].
+        q_prev: Q̃ of the previous episode [H, S, A]; H−h switches the running minimum off.
+        p0: Distribution of the first state, [S].
+        horizon: Steps in every episode.
+
+    Returns:
+        The `Plan`.
+
+    Example:
+        >>> mdp = narl.tabular.riverswim()
+        >>> q_prev = np.full((20, 6, 2), 20.0)
+        >>> plan = narl.tabular.navi(mdp.p, mdp.r, q_prev, mdp.p0, mdp.horizon)
+        >>> round(float(plan.value), 4)  # without noise: V*
+        3.3973
     """
     p_hat = as_dynamics(p_hat)
     r_tilde, q_prev = jnp.asarray(r_tilde), jnp.asarray(q_prev)
@@ -194,9 +256,29 @@ def extended_value_iteration(
 ) -> Plan:
     """Return the plan of UCRL2's extended value iteration over confidence sets of r̂ and P̂.
 
-    ``compounding=True`` repeats an error of the paper's baseline code: the raised row of each
-    backup replaces P̂(s,a) in the backups that follow, unless the slack already fills the best
-    state.
+    Args:
+        p_hat: Estimated dynamics, a table [S, A, S] or the estimate of `estimate_model`.
+        r_hat: Estimated rewards [S, A].
+        r_width: Half width of the rewards' confidence intervals, [S, A].
+        p_width: Largest ℓ1 distance from p_hat, [S, A].
+        p0: Distribution of the first state, [S].
+        horizon: Steps in every episode.
+        clip: "horizon" clips values to [0, H−h], "none" does not.
+        compounding: Whether to repeat an error of the paper's baseline code: the raised row of
+            each backup replaces P̂(s,a) in the backups that follow, unless the slack already fills
+            the best state.
+
+    Returns:
+        The `Plan`.
+
+    Example:
+        >>> mdp = narl.tabular.riverswim()
+        >>> widths = [np.full((6, 2), width) for width in (0.0, 0.1)]
+        >>> plan = narl.tabular.extended_value_iteration(
+        ...     mdp.p, mdp.r, *widths, mdp.p0, mdp.horizon
+        ... )
+        >>> bool(plan.value > narl.tabular.solve(mdp).value)  # optimistic
+        True
     """
     p_hat = as_dynamics(p_hat)
     r_tilde, p_width = jnp.asarray(r_hat) + r_width, jnp.asarray(p_width)

@@ -16,16 +16,29 @@ from narl.tabular.transitions import Dynamics
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """The knowledge of an agent in advance: sizes, horizon, P_0 and the number of episodes."""
+    """The knowledge of an agent in advance: sizes, horizon, P_0 and the number of episodes.
+
+    `run` makes it from the MDP and gives it to the functions of an `Agent`.
+
+    Example:
+        >>> start = jnp.array([1.0, 0.0])
+        >>> problem = narl.tabular.Problem(start, jnp.float32(100), None, 2, 3, horizon=5)
+        >>> problem.num_states, problem.num_actions, problem.horizon
+        (2, 3, 5)
+    """
 
     p0: Float[Array, " S"]
+    """P_0: distribution of the first state."""
     num_episodes: Float[Array, ""]
     """K; T = KH enters δ = ε/(4T) of Theorems 1 to 3."""
     successors: Int[Array, "S A B"] | None
     """The states whose transition counts are stored (see `narl.tabular.transitions`)."""
     num_states: int = dataclasses.field(metadata={"static": True})
+    """The number S of states."""
     num_actions: int = dataclasses.field(metadata={"static": True})
+    """The number A of actions."""
     horizon: int = dataclasses.field(metadata={"static": True})
+    """H: number of steps in every episode."""
 
     @property
     def num_slots(self) -> int:

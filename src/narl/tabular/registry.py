@@ -38,6 +38,7 @@ _FUNCTIONS: dict[type[AgentOptions], tuple[Any, ...]] = {
 AGENTS: dict[str, AgentSpec] = {
     name: AgentSpec(options, *_FUNCTIONS[options]) for name, options in AGENT_OPTIONS.items()
 }
+"""The agents by name, with the class of their options; `run` takes the names."""
 _SPECS = {spec.options: spec for spec in AGENTS.values()}
 
 
@@ -45,6 +46,11 @@ def make_agent(options: AgentOptions, problem: Problem) -> Agent:
     """Return the agent of these options for a problem; the same options give the same object."""
     resolve = _SPECS[type(options)].resolve
     return _build(options if resolve is None else resolve(options, problem))
+
+
+def agent_name(options: AgentOptions) -> str:
+    """Return the name of the agent that has these options."""
+    return next(name for name, spec in AGENTS.items() if spec.options is type(options))
 
 
 @functools.cache

@@ -5,25 +5,29 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt
 
-from narl.decomposition import Decomposition, decompose
+from narl.console import episode_progress
 from narl.errors import InputError
 from narl.paper import implements
 from narl.tabular.agent import Agent
 from narl.tabular.checked_options import agent_options
+from narl.tabular.envs import make, refuse_swapped
 from narl.tabular.mdp import AnyArray, Episode, TabularMDP, solve
 from narl.tabular.options import AgentOptions
 from narl.tabular.problem import Problem, World, make_problem, make_world
-from narl.tabular.registry import make_agent
+from narl.tabular.registry import agent_name, make_agent
 from narl.tabular.sampling import uniform
+from narl.tabular.settings import AgentSettings
+from narl.tabular.trace import Trace, solved_at
 from narl.tabular.transitions import expect
 from narl.validation import check_count, check_seeds
 
@@ -150,105 +154,72 @@ def _advance(
     return states, jax.tree.map(lambda x: x.T, record)
 
 
-@dataclasses.dataclass(frozen=True)
-class Trace:
-    """The outcome of a run; arrays are [seeds, episodes], in float64."""
-
-    seeds: UInt[np.ndarray, " N"]
-    v_star: float
-    """V(π*)."""
-    regret: Float[np.ndarray, "N K"]
-    """V(π*) − V(π_k) of the executed policy, exactly."""
-    value: Float[np.ndarray, "N K"]
-    """Ṽ_k(π_k)."""
-    trajectory_gap: Float[np.ndarray, "N K"]
-    """Σ_h V*_h(s_h) − Q*_h(s_h,a_h) along the episode played."""
-    realised_return: Float[np.ndarray, "N K"]
-    """Σ_h r_h."""
-    bad: Float[np.ndarray, "N K"] | None
-    """Deep Sea: whether the episode was "bad"."""
-    solved_rule: tuple[float, int]
-    compile_seconds: float
-    run_seconds: float
-
-    @property
-    def policy_value(self) -> Float[np.ndarray, "N K"]:
-        """The value V(π_k) of the executed policy."""
-        return self.v_star - self.regret
-
-    @property
-    def decomposition(self) -> Decomposition:
-        """Eq. 1 per episode: regret = optimism + estimation error."""
-        return decompose(self.v_star, self.value, self.policy_value)
-
-    @property
-    def optimism(self) -> Float[np.ndarray, "N K"]:
-        """The term V(π*) − Ṽ_k(π_k) of Eq. 1."""
-        return self.decomposition.optimism
-
-    @property
-    def estimation_error(self) -> Float[np.ndarray, "N K"]:
-        """The term Ṽ_k(π_k) − V(π_k) of Eq. 1."""
-        return self.decomposition.estimation_error
-
-    @property
-    def solved_episode(self) -> list[int | None] | None:
-        """The episode at which each seed solved Deep Sea by bsuite's rule; None if it did not."""
-        if self.bad is None:
-            return None
-        return [solved_at(bad, *self.solved_rule) for bad in self.bad]
-
-
-def solved_at(bad: Float[np.ndarray, " K"], threshold: float = 0.9, least: int = 1) -> int | None:
-    """Return the first episode (from 1) at which bad episodes / episodes < threshold.
-
-    ``least`` is the first episode that counts. bsuite's rule for "solved" is .9 for Deep Sea, and
-    .8 from episode 100 on for the stochastic version.
-    """
-    episodes = np.arange(1, len(bad) + 1)
-    met = (np.cumsum(bad) / episodes < threshold) & (episodes >= least)
-    return int(episodes[met][0]) if met.any() else None
-
-
 def run(
     agent: str | AgentOptions | Agent,
-    mdp: TabularMDP,
+    mdp: TabularMDP | str | os.PathLike[str],
     num_episodes: int = 1000,
-    seeds: Iterable[int] = range(1),
+    seeds: Iterable[int] | str = range(1),
     *,
     preset: str | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | bool | None = None,
     until_solved: bool = False,
-    **options: Any,
+    **options: Unpack[AgentSettings],
 ) -> Trace:
     """Run an agent for ``num_episodes`` episodes with every seed; score each episode exactly.
 
-    ``agent`` is a name with its ``options`` (see `AGENTS`), the checked options of an agent
-    (`agent_options`) or an `Agent` of your own. A seed gives the same scores alone or among others.
-    ``progress`` is called with the number of episodes done. ``until_solved`` stops once every seed
-    has solved Deep Sea.
+    A seed gives the same scores alone or among others.
+
+    Args:
+        agent: A name of `AGENTS`, the checked options of an agent (`agent_options`), or an `Agent`
+            of your own.
+        mdp: The environment: an MDP, or a name such as "riverswim" (see `make`).
+        num_episodes: Episodes of every seed.
+        seeds: The seeds, which run in one program: numbers, or a text such as "0:20".
+        preset: A name of `PRESETS`, such as "paper".
+        progress: Called with the number of episodes done; True shows a bar, which is the default
+            in a terminal and in a notebook; False shows nothing.
+        until_solved: Whether to stop once every seed has solved Deep Sea.
+        **options: Options of the named agent.
+
+    Returns:
+        The `Trace` with the scores.
+
+    Example:
+        >>> mdp = narl.tabular.riverswim()
+        >>> trace = narl.tabular.run("narl-ucrl", mdp, num_episodes=200, seeds=range(5))
+        >>> bool(trace.regret[:, -1].mean() < 0.1)  # the last episode is nearly optimal
+        True
     """
     seed_array = np.array(check_seeds(seeds), dtype=np.uint32)
     num_episodes = check_count("episodes", num_episodes)
-    if not isinstance(mdp, TabularMDP):
-        raise InputError(f"mdp: a {type(mdp).__name__} given; it must be a TabularMDP")
+    if isinstance(mdp, str | os.PathLike):
+        refuse_swapped(agent, mdp)
+        mdp = make(mdp)
+    elif not isinstance(mdp, TabularMDP):
+        raise InputError(f"mdp: a {type(mdp).__name__} given; it must be a TabularMDP or a name")
     if until_solved and mdp.bad is None:
         raise InputError(f"until_solved: {mdp.name} has no 'bad' episodes; it is for deep_sea")
     # float32 throughout, also where a user has switched JAX to 64 bits.
     with jax.enable_x64(False):
         problem = make_problem(mdp, num_episodes)
+    name = agent if isinstance(agent, str) else ""
     if isinstance(agent, str):
         agent = agent_options(agent, preset, **options)
     elif options or preset:
         raise InputError(
             "options: only the name of an agent takes them; build them into your own agent"
         )
+    complete: dict[str, Any] = {}
     if isinstance(agent, AgentOptions):
+        name, complete = name or agent_name(agent), dataclasses.asdict(agent)
         agent = make_agent(agent, problem)
     elif not isinstance(agent, Agent):
         raise InputError(f"agent: a {type(agent).__name__} given; it must be a name or an Agent")
     stop_rule = mdp.solved_rule if until_solved else None
-    return run_seeds(agent, mdp, problem, num_episodes, seed_array, progress, stop_rule)
+    label = f"{name or 'agent'} on {mdp.name}"
+    with episode_progress(label, num_episodes, progress) as on_progress:
+        trace = run_seeds(agent, mdp, problem, num_episodes, seed_array, on_progress, stop_rule)
+    return dataclasses.replace(trace, agent=name, options=complete)
 
 
 def run_seeds(
@@ -286,6 +257,7 @@ def run_seeds(
         solved_rule=mdp.solved_rule,
         compile_seconds=seconds[0],
         run_seconds=seconds[1],
+        env=mdp.name,
     )
 
 

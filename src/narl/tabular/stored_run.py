@@ -11,10 +11,12 @@ import jax
 import numpy as np
 
 from narl import storage
+from narl.errors import InputError
+from narl.host_memory import available_host_memory, size_as_text
 from narl.stats import median_iqr
 from narl.tabular.config import Config
 from narl.tabular.mdp import TabularMDP
-from narl.tabular.runner import Trace, run
+from narl.tabular.runner import Record, Trace, run
 from narl.tabular.sweep import run_sweep
 
 
@@ -28,9 +30,22 @@ def run_config(
 ) -> tuple[storage.Run, bool]:
     """Return the finished run of a configuration, and whether it was found in the runs folder.
 
-    Otherwise, or if ``fresh``, it is run now and saved. ``mdp`` is the result of
-    `Config.make_mdp`, where the caller has it already; ``progress`` is called with the number of
-    episodes done.
+    Args:
+        config: The configuration.
+        root: The folder of runs.
+        mdp: The result of `Config.make_mdp`, where the caller has it already.
+        progress: Called with the number of episodes done.
+        fresh: Whether to run again, even if the run is there.
+
+    Returns:
+        The run, and True if it was found.
+
+    Example:
+        >>> from pathlib import Path
+        >>> config = narl.tabular.make_config("greedy", "riverswim", episodes=20, seeds=[0])
+        >>> run, found = narl.tabular.run_config(config, Path("runs"))
+        >>> run.arrays()["regret"].shape, found
+        ((1, 20), False)
     """
     return run_configs([config], root, mdp=mdp, progress=progress, fresh=fresh)[0]
 
@@ -52,12 +67,28 @@ def run_configs(
     records = [config.record(mdp) for config in configs]
     found = [None if fresh else storage.find_run(root, record) for record in records]
     missing = [config for config, run in zip(configs, found, strict=True) if run is None]
+    _check_memory(missing)
     traces = iter(_run_missing(missing, mdp, progress))
     runs = []
     for record, finished in zip(records, found, strict=True):
         run = _save(root, record, next(traces), fresh) if finished is None else finished
         runs.append((run, finished is not None))
     return runs
+
+
+def _check_memory(configs: Sequence[Config]) -> None:
+    """Refuse runs whose scores do not fit into memory: each once in 32 and twice in 64 bits."""
+    num_scores = sum(
+        len(Record._fields) * len(config.seeds) * config.episodes
+        for config in configs
+        if not config.until_solved  # it may end much earlier
+    )
+    needed, available = (4 + 8 + 8) * num_scores, available_host_memory()
+    if available is not None and needed > available:
+        raise InputError(
+            f"memory: the scores of all seeds and episodes need {size_as_text(needed)} and "
+            f"{size_as_text(available)} are available; take fewer seeds or episodes"
+        )
 
 
 def _run_missing(
@@ -75,7 +106,7 @@ def _run_missing(
         mdp,
         first.episodes,
         first.seeds,
-        progress=progress,
+        progress=progress or False,
         until_solved=first.until_solved,
     )
     return [trace]

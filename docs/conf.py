@@ -1,0 +1,115 @@
+"""The site: `make docs` builds it into build/site with Sphinx.
+
+The source folder is the repository, so that README, CHANGELOG and the notebooks are pages too and
+every link that works between the files also works on the site. Nothing is loaded from the network:
+MathJax, icons and the search index are files of the site.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.ext.napoleon import Config as SectionConfig
+from sphinx.ext.napoleon import GoogleDocstring
+
+import narl
+
+project = "narl"
+author = "The narl authors"
+project_copyright = "The narl authors, MIT licence"
+version = release = narl.__version__
+
+root_doc = "docs/index"
+include_patterns = ["docs/**", "notebooks/*.ipynb", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+exclude_patterns = ["docs/data/**", "**/.ipynb_checkpoints"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
+    "sphinx_copybutton",
+]
+
+# --- pages ----------------------------------------------------------------------------------
+
+myst_enable_extensions = ["dollarmath", "amsmath", "attrs_inline", "colon_fence"]
+myst_heading_anchors = 4
+myst_links_external_new_tab = False
+nb_execution_mode = "off"  # the notebooks are committed with their outputs
+"""Code blocks of pages are run by tests/test_docs.py, notebooks by tests/test_notebook.py."""
+
+# --- the reference, from docstrings -----------------------------------------------------------
+
+default_role = "py:obj"  # `name` in a docstring
+autodoc_typehints = "none"  # the shapes of arrays are long; arguments are described instead
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+python_use_unqualified_type_names = True
+add_module_names = False
+toc_object_entries_show_parents = "hide"
+
+# --- looks ----------------------------------------------------------------------------------
+
+html_theme = "sphinx_book_theme"
+html_title = f"narl {release}"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system
+html_theme_options: dict[str, Any] = {
+    "show_toc_level": 2,
+    "show_navbar_depth": 1,
+    "use_download_button": False,
+    "use_fullscreen_button": False,
+    "use_source_button": False,
+    "home_page_in_toc": False,
+    "navbar_persistent": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+
+
+SECTIONS = SectionConfig(napoleon_use_rtype=False)
+REDIRECT = f"""<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>narl</title>
+<meta http-equiv="refresh" content="0; url={root_doc}.html">
+<p><a href="{root_doc}.html">The documentation of narl</a></p></html>
+"""
+
+
+def _entry(title: str) -> str:
+    """Return a title with a capital letter; names of packages stay as they are."""
+    return title if title.startswith("narl") else title[0].upper() + title[1:]
+
+
+def add_contents(app: Sphinx, page: str, source: list[str]) -> None:
+    """Turn the tables of the first page into the site's table of contents, section by section."""
+    if page != root_doc:
+        return
+    for section in source[0].split("\n## ")[1:]:
+        links = re.findall(r"^\| \[(.+?)\]\((\S+)\)", section, re.MULTILINE)
+        entries = [f"{_entry(title)} <{Path(link).with_suffix('')}>" for title, link in links]
+        caption, listed = section.partition("\n")[0], "\n".join(entries)
+        source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{listed}\n```\n"
+
+
+def read_sections(app: Sphinx, what: str, name: str, *rest: Any) -> None:
+    """Read "Args:", "Returns:" and "Example:" of a docstring; the texts of fields have none."""
+    lines: list[str] = rest[-1]
+    if what not in ("attribute", "property", "data"):
+        lines[:] = str(GoogleDocstring("\n".join(lines), SECTIONS, app, what, name)).splitlines()
+
+
+def write_front_page(app: Sphinx, error: Exception | None) -> None:
+    """Write index.html, which leads to the first page."""
+    if error is None and app.builder.format == "html":
+        Path(app.outdir, "index.html").write_text(REDIRECT, encoding="utf-8")
+
+
+def setup(app: Sphinx) -> None:
+    """Register what happens while a page is read and after the build."""
+    app.connect("source-read", add_contents)
+    app.connect("autodoc-process-docstring", read_sections)
+    app.connect("build-finished", write_front_page)

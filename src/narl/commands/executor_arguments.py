@@ -1,0 +1,82 @@
+"""Arguments of commands that spread runs over processes or machines."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated
+
+from narl.commands.arguments import value
+from narl.errors import InputError
+from narl.options import check_used_by
+from narl.validation import check_count
+
+if TYPE_CHECKING:
+    from narl.sweeps.resources import Resources
+
+USED_BY: dict[str, tuple[str, ...]] = {
+    "jobs": ("local", "slurm"),
+    "group": ("local", "ray", "slurm"),
+    "retries": ("local", "ray"),
+    "cpus": ("local", "ray", "slurm"),
+    "gpus": ("local", "ray", "slurm"),
+    "memory": ("ray", "slurm"),
+    "time": ("slurm",),
+    "address": ("ray",),
+    "slurm": ("slurm",),
+}
+"""The executors that use each argument."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ExecutorArguments:
+    """Processes or jobs that do the runs, and the resources of each of them."""
+
+    jobs: Annotated[int | None, value("N", "(default: one per GPU, or 1; 100 with slurm)")] = None
+    """largest number of processes at a time [local, slurm]"""
+    group: Annotated[
+        int | None, value("N", "(default: shares of the jobs; 1 with ray and slurm)")
+    ] = None
+    """largest number of runs in a process: trainings in one program, tabular runs in turn"""
+    retries: Annotated[int | None, value("N", "(default: 2)")] = None
+    """times that a run is begun again after its process was killed [local, ray]"""
+    cpus: Annotated[int | None, value("N", "(default: all cores divided among the jobs)")] = None
+    """cores of each process"""
+    gpus: Annotated[float | None, value("X")] = None
+    """GPUs of each process, or a share such as 0.25, which also limits JAX's memory"""
+    memory: Annotated[float | None, value("GB")] = None
+    """memory of each process [ray, slurm]"""
+    time: Annotated[str | None, value("TIME", "(default: 1-00:00:00)")] = None
+    """time limit of a job, in minutes, H:MM:SS or D-HH:MM:SS; unfinished trainings are queued
+    again [slurm]"""
+    address: Annotated[str | None, value("ADDRESS")] = None
+    """address of a Ray cluster, such as auto or ray://host:10001 [ray]"""
+    slurm: Annotated[str | None, value("NAME=VALUE,...")] = None
+    """further options of sbatch, such as partition=gpu,account=lab [slurm]"""
+
+    def check(self, executor: str | None) -> None:
+        """Refuse arguments that have no effect with the executor, or without one."""
+        given = [name for name in USED_BY if getattr(self, name) is not None]
+        if executor is None and given:
+            raise InputError(f"{given[0]}: it has no effect without an executor; leave it out")
+        check_used_by(given, USED_BY.__getitem__, executor or "", "executor")
+        for name, least in (("jobs", 1), ("group", 1), ("retries", 0)):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), least)
+        self.resources()
+        self.sbatch_options()
+
+    def resources(self) -> Resources:
+        """Return the checked resources of each process."""
+        from narl.sweeps.resources import make_resources
+
+        return make_resources(self.cpus, self.gpus, self.memory, self.time)
+
+    def sbatch_options(self) -> dict[str, str]:
+        """Return the further options of sbatch by name."""
+        pairs = [] if self.slurm is None else self.slurm.split(",")
+        for pair in pairs:
+            if not all(pair.partition("=")):
+                raise InputError(
+                    f"slurm: {pair!r} is wrong; it must be like partition=gpu,account=lab"
+                )
+        return {name.strip(): text for name, _, text in (pair.partition("=") for pair in pairs)}

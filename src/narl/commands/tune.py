@@ -1,0 +1,109 @@
+"""`narl tune`: search for values of options that give large returns."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from narl.commands.arguments import RunsFolder, Switch, runs_folder, value
+from narl.commands.config_arguments import ConfigCommand
+from narl.deep.config import Config
+from narl.options import as_text, option_fields
+from narl.validation import MAX_SEED, check_count
+
+if TYPE_CHECKING:
+    from narl.sweeps.tuning import Trial
+
+EXAMPLE = "narl tune Hopper-v5 --algo narl --trials 50 --over radius=0.01:1,exclude --seeds 0:3"
+
+
+@dataclasses.dataclass(frozen=True)
+class TuneArguments:
+    """Search for the values of options that give the largest return (needs narl[tune]).
+
+    - The options are those of narl train; they are the same in all trials.
+    - Every trial is a run. A trial that falls behind the median of the others is pruned.
+    - The same command continues a search that was stopped; with more --trials it goes on.
+    """
+
+    trials: Annotated[int, value("N", "(default: 20)")] = 20
+    """number of trials"""
+    over: Annotated[str | None, value("NAME=LOW:HIGH,...")] = None
+    """options to search, such as radius=0.01:1,members=2:5,exclude: numbers in a range, all values
+    of a choice; by default learning rate, updates per step, members and radius, as far as the
+    algorithm uses them"""
+    sampler_seed: Annotated[int, value("SEED", "(default: 0)")] = 0
+    """seed of the search; another seed is another search"""
+    runs: RunsFolder = None
+    """folder of the runs"""
+    json: Switch = False
+    """print one JSON object on stdout, everything else on stderr"""
+
+
+COMMAND = ConfigCommand("narl tune", EXAMPLE, TuneArguments, option_fields(Config))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit status."""
+    options, own = COMMAND.parse(arguments)
+    with COMMAND.errors_as_typed():
+        trials = _search(options, own)
+    done = [trial for trial in trials if trial.state == "done" and trial.mean_return is not None]
+    ranked = sorted(done, key=lambda trial: trial.mean_return or 0.0, reverse=True)
+    from narl.console import make_table, print_json, stdout
+
+    if own.json:
+        best = ranked[0]._asdict() if ranked else None
+        print_json({"best": best, "trials": [trial._asdict() for trial in trials]})
+        return 0
+    table = make_table("trial", "return", "run", "options", numbers=("trial", "return"))
+    for trial in ranked[:10]:
+        table.add_row(str(trial.number), f"{trial.mean_return:.1f}", trial.run, _values(trial))
+    stdout().print(table)
+    counts = Counter(trial.state for trial in trials)
+    stdout().print(f"{len(trials)} trials, {counts['pruned']} pruned, {counts['failed']} failed")
+    return 0
+
+
+def _search(options: dict[str, Any], own: TuneArguments) -> list[Trial]:
+    """Return the trials; an interrupt stops the search after a checkpoint."""
+    from narl.compilation import enable_cache, is_compiling
+    from narl.console import note, warnings_as_notes
+    from narl.deep.training_session import STOP_SECONDS, Stopped
+    from narl.interrupts import Interrupted, run_stoppable
+    from narl.sweeps import tuning
+
+    num_trials = check_count("trials", own.trials)
+    seed = check_count("sampler_seed", own.sampler_seed, 0, MAX_SEED)
+    env, algo = options.pop("env"), options.pop("algo", "narl")
+    axes = tuning.parse_axes(own.over, algo)
+
+    def on_trial(trial: Trial) -> None:
+        mean = "" if trial.mean_return is None else f", return {trial.mean_return:.1f}"
+        found = " (found)" if trial.found else ""
+        note(f"trial {trial.number}: {_values(trial)}: {trial.state}{mean}{found}")
+
+    def work(should_stop: Callable[[], bool]) -> list[Trial]:
+        more: Any = {"sampler_seed": seed, "should_stop": should_stop, "on_trial": on_trial}
+        return tuning.tune(env, algo, options, axes, num_trials, runs_folder(own.runs), **more)
+
+    enable_cache()
+    try:
+        with warnings_as_notes():
+            return run_stoppable(
+                work, lambda: note("stopping: a checkpoint is written …"), STOP_SECONDS + 1
+            )
+    except Stopped as stop:
+        # A program that is still being compiled keeps the interpreter from exiting.
+        kind = Interrupted if is_compiling() else KeyboardInterrupt
+        raise kind(f"{stop}; the same command continues from there") from None
+
+
+def _values(trial: Trial) -> str:
+    """Return the values of a trial as text, such as radius=0.1 exclude=ball."""
+    return " ".join(
+        f"{name}={f'{x:.4g}' if isinstance(x, float) else as_text(x)}"
+        for name, x in trial.values.items()
+    )

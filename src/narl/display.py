@@ -1,0 +1,77 @@
+"""Objects and numbers for people: a few lines of text, or a small table in a notebook."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+LARGE = 1e6
+"""The size from which on a number is written with an exponent: -8.7e14."""
+
+
+class Description(NamedTuple):
+    """A title, and facts by name; empty facts are left out."""
+
+    title: str
+    facts: Mapping[str, str]
+
+    def as_text(self) -> str:
+        """Return the title and one line per fact."""
+        facts = {name: fact for name, fact in self.facts.items() if fact}
+        width = max(map(len, facts), default=0)
+        lines = [f"  {name:<{width}}  {fact}" for name, fact in facts.items()]
+        return "\n".join([self.title, *lines])
+
+    def as_html(self) -> str:
+        """Return a table of two columns under the title."""
+        rows = [
+            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
+            f"<td style='text-align:left'>{html.escape(fact)}</td></tr>"
+            for name, fact in self.facts.items()
+            if fact
+        ]
+        return f"<table><caption>{html.escape(self.title)}</caption>{''.join(rows)}</table>"
+
+
+class Described:
+    """Gives a class that has `_describe` a readable `print`, and a table in notebooks."""
+
+    def _describe(self) -> Description:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return self._describe().as_text()
+
+    def _repr_html_(self) -> str:
+        return self._describe().as_html()
+
+
+def figure(value: float | None, decimals: int = 1) -> str:
+    """Return a number as text: 12.3, -8.7e14, or "-" if it is missing or not finite."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    if abs(value) < LARGE:
+        return f"{value:.{decimals}f}"
+    mantissa, _, exponent = f"{value:.1e}".partition("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def mean_figure(values: Sequence[float | None]) -> str:
+    """Return the mean over the seeds as text; "-" if one of them is missing."""
+    known = [value for value in values if value is not None]
+    return figure(sum(known) / len(known)) if known and len(known) == len(values) else "-"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: 1 seed, 20 seeds."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def seeds_as_text(seeds: Sequence[int]) -> str:
+    """Return seeds as they are typed: 0:5 for 0, 1, 2, 3, 4."""
+    first, num_seeds = seeds[0], len(seeds)
+    if num_seeds > 1 and list(seeds) == list(range(first, first + num_seeds)):
+        return f"{first}:{first + num_seeds}"
+    return ",".join(map(str, seeds))

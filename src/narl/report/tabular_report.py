@@ -1,0 +1,137 @@
+"""Runs of `narl tabular` as sections of a report: regret and its two terms, and a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from narl.display import counted, seeds_as_text
+from narl.errors import InputError
+from narl.options import as_text
+from narl.plotting import SUMS, Curve, curve_of_run, label_curves
+from narl.report.document import ENVIRONMENT, Chart, Introduction, Section, Table
+from narl.report.series import median_band
+from narl.stats import median_iqr
+from narl.storage import Run
+
+CAPTIONS = {
+    "regret": "V* − V(π_k), summed over the episodes so far.",
+    "optimism": "V* − Ṽ_k, summed; below zero the agent overestimates its value (Eq. 1).",
+    "estimation_error": "Ṽ_k − V(π_k), summed: the cost of what the agent does not know (Eq. 1).",
+}
+_SIZED = re.compile(r"(.+?)-(\d+)(?:-(\d+))?")
+
+
+def tabular_sections(runs: Sequence[Run]) -> list[Section]:
+    """Return one section for every environment, in the order of the runs."""
+    envs = dict.fromkeys(_env(run) for run in runs)
+    return [_section(env, [run for run in runs if _env(run) == env]) for env in envs]
+
+
+def _env(run: Run) -> tuple[str, int]:
+    return str(run.config.get("env", "")), int(run.config.get("horizon", 0))
+
+
+def _section(env: tuple[str, int], runs: Sequence[Run]) -> Section:
+    name, horizon = env
+    curves = {metric: [curve_of_run(run, metric) for run in runs] for metric in SUMS}
+    labels = label_curves(curves["regret"])
+    over = "Median over the seeds; the band is from the first to the third quartile."
+    charts = [
+        Chart(
+            metric.replace("_", "-"),
+            f"Cumulative {SUMS[metric]}",
+            "episode",
+            f"cumulative {SUMS[metric]}",
+            [median_band(label, x.values) for label, x in zip(labels, drawn, strict=True)],
+            caption=f"{CAPTIONS[metric]} {over}",
+        )
+        for metric, drawn in curves.items()
+    ]
+    first = runs[0].environment
+    return Section(
+        id=f"tabular-{name}-{horizon}",
+        title=f"{name}, {horizon} steps per episode",
+        introduction=[
+            Introduction(_about(label, run), _command(run))
+            for label, run in zip(labels, runs, strict=True)
+        ],
+        charts=charts,
+        tables=[_table(dict(zip(labels, curves["regret"], strict=True)), runs)],
+        runs=[run.id for run in runs],
+        environment={key: first[key] for key in ENVIRONMENT if key in first},
+    )
+
+
+def _about(label: str, run: Run) -> str:
+    seeds, episodes = len(run.config["seeds"]), int(run.metrics["episodes"])
+    return f"{label}: {counted(seeds, 'seed')}, {counted(episodes, 'episode')}."
+
+
+def _table(regret: Mapping[str, Curve], runs: Sequence[Run]) -> Table:
+    columns = ["run", "seeds", "episodes", "median", "first quartile", "third quartile"]
+    columns += ["mean", "worst seed", "solved by"]
+    rows: list[list[Any]] = []
+    for (label, curve), run in zip(regret.items(), runs, strict=True):
+        last = curve.values[:, -1]
+        figures = [*map(float, median_iqr(last)), float(last.mean()), float(last.max())]
+        solved = run.metrics.get("solved_episode")
+        by = None
+        if solved is not None:
+            by = f"{sum(x is not None for x in solved)} of {len(solved)}"
+        rows.append([label, *curve.values.shape, *figures, by])
+    if all(row[-1] is None for row in rows):
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
+    caption = "Regret of all episodes together, over the seeds."
+    return Table("regret-at-the-end", "Cumulative regret at the end", columns, rows, caption)
+
+
+def _command(run: Run) -> str:
+    """Return the command that runs the same again, or one that shows the run.
+
+    A run records the tables of its MDP, not the words that were typed; the command is tried out.
+    """
+    from narl.tabular.checked_options import used_by
+    from narl.tabular.config import make_config
+    from narl.tabular.options import AGENT_OPTIONS
+
+    config = run.config
+    agent, recorded = str(config["agent"]), config["options"]
+    usual = vars(AGENT_OPTIONS[agent]()) if agent in AGENT_OPTIONS else {}
+    options = {
+        name: value
+        for name, value in recorded.items()
+        if name in usual and usual[name] != value and used_by(name)
+    }
+    given = {"episodes": int(config["episodes"]), **_environment_options(str(config["env"]))}
+    env = given.pop("env")
+    given |= {"until_solved": True} if config.get("until_solved") else {}
+    for horizon in ({}, {"horizon": int(config["horizon"])}):
+        every = given | horizon | options
+        try:
+            same = make_config(agent, env, seeds=tuple(config["seeds"]), **every).run_id == run.id
+        except (InputError, OSError):
+            continue
+        if same:
+            words = [f"narl tabular {agent} {env}", f"--seeds {seeds_as_text(config['seeds'])}"]
+            return " ".join([*words, *(_typed(name, x) for name, x in every.items())])
+    return f"narl runs show {run.id}"
+
+
+def _typed(name: str, value: Any) -> str:
+    option = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{'' if value else 'no-'}{option}"
+    return f"--{option} {as_text(value)}"
+
+
+def _environment_options(name: str) -> dict[str, Any]:
+    """Return environment, size and the like that lead to an MDP of this name."""
+    scaled = {"scale_rewards": True} if name.endswith("-scaled") else {}
+    match = _SIZED.fullmatch(name.removesuffix("-scaled").replace("_", "-"))
+    if match is None:
+        return {"env": name.removesuffix("-scaled").replace("_", "-"), **scaled}
+    env, size, seed = match.groups()
+    seeded = {} if seed is None else {"env_seed": int(seed)}
+    return {"env": env, "size": int(size), **seeded, **scaled}

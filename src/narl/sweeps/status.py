@@ -1,0 +1,92 @@
+"""The state of every run of a sweep, read from the folder of runs; also while the sweep goes on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from narl import storage
+from narl.sweeps.sweep_run import SweepRun
+from narl.sweeps.workspace import RunNotes
+
+State = Literal["done", "running", "failed", "unfinished", "waiting"]
+STATES: tuple[State, ...] = ("done", "running", "failed", "unfinished", "waiting")
+
+
+class RunStatus(NamedTuple):
+    """How far a run is."""
+
+    run: SweepRun
+    state: State
+    step: int = 0
+    """Environment steps or episodes that are done."""
+    mean_return: float | None = None
+    """The last mean evaluation return over the seeds, of trainings in the same program."""
+    worker: str = ""
+    """Host and process that work on the run."""
+    error: str = ""
+    log: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the status as `--json` prints it."""
+        return {
+            "run": self.run.id,
+            "label": self.run.label,
+            "state": self.state,
+            "step": self.step,
+            "steps": self.run.length,
+            "return": self.mean_return,
+            "worker": self.worker or None,
+            "error": self.error or None,
+            "log": self.log or None,
+        }
+
+
+class SweepStatus:
+    """The states of a sweep's runs; a finished run is verified once and then remembered."""
+
+    def __init__(self, runs: Sequence[SweepRun], root: Path) -> None:
+        self.runs, self._root = runs, root
+        self._done: dict[str, RunStatus] = {}
+
+    def read(self) -> list[RunStatus]:
+        """Return the state of every run now."""
+        for run in self.runs:
+            if run.id not in self._done and (finished := run.find(self._root)) is not None:
+                self._done[run.id] = _finished(run, finished, self._root)
+        return [self._done.get(run.id) or _open_status(run, self._root) for run in self.runs]
+
+
+def _finished(run: SweepRun, finished: storage.Run, root: Path) -> RunStatus:
+    log = RunNotes(root, run.id).log
+    metrics = finished.metrics
+    step = int(metrics.get("steps" if run.is_training else "episodes") or 0)
+    returns = [x for x in metrics.get("final_return") or () if x is not None]
+    mean = sum(returns) / len(returns) if returns else None
+    return RunStatus(run, "done", step, mean, log=str(log) if log.exists() else "")
+
+
+def _open_status(run: SweepRun, root: Path) -> RunStatus:
+    notes = RunNotes(root, run.id)
+    worker, failure = notes.worker(), notes.failure()
+    if worker is not None and notes.is_leased:
+        who = f"{worker.get('host')}:{worker.get('process')}"
+        step, mean = int(worker.get("step", 0)), worker.get("return")
+        return RunStatus(run, "running", step, mean, who, log=str(worker.get("log", "")))
+    if failure is not None and notes.has_failed:
+        log = str(failure.get("log", ""))
+        return RunStatus(run, "failed", error=str(failure.get("error", "")), log=log)
+    step = int((worker or {}).get("step", 0))
+    if run.is_training:
+        step = storage.UnfinishedRun(root / f"{run.id}{storage.PART}", {}, 1).step or step
+    log = str((worker or {}).get("log", ""))
+    begun = worker is not None or step > 0 or failure is not None
+    return RunStatus(run, "unfinished" if begun else "waiting", step, log=log)
+
+
+def count_states(statuses: Iterable[RunStatus]) -> dict[State, int]:
+    """Return how many runs are in each state."""
+    counts = Counter(status.state for status in statuses)
+    return {state: counts[state] for state in STATES}

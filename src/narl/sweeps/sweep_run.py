@@ -1,0 +1,105 @@
+"""A run of a sweep: a configuration with its id, and both as JSON for another process."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from narl import storage
+from narl.deep.config import Config as TrainingConfig
+from narl.options import as_text
+from narl.tabular.config import Config as TabularConfig
+from narl.tabular.options import AGENT_OPTIONS
+
+RunConfig: TypeAlias = TabularConfig | TrainingConfig
+"""A configuration that is run with all its seeds, of the tabular or the deep half."""
+
+
+class SweepRun(NamedTuple):
+    """A configuration of a sweep and the id of its run."""
+
+    id: str
+    config: RunConfig
+    label: str = ""
+    """The options in which the runs of the sweep differ, for people."""
+    options: Mapping[str, Any] = {}
+    """The options that were given, without those that have no effect here."""
+
+    @property
+    def is_training(self) -> bool:
+        """Whether the run is a training, of the deep half."""
+        return isinstance(self.config, TrainingConfig)
+
+    @property
+    def length(self) -> int:
+        """Environment steps or episodes of each seed."""
+        config = self.config
+        return config.episodes if isinstance(config, TabularConfig) else config.steps
+
+    def find(self, root: Path) -> storage.Run | None:
+        """Return the finished run, if an intact one is in the folder of runs."""
+        # The look-up by id needs no environment; `record` of a tabular run would build it.
+        if not (root / self.id).is_dir():
+            return None
+        return storage.find_run(root, self.config.record())
+
+
+def sweep_run(config: RunConfig, **fields: Any) -> SweepRun:
+    """Return the run of a configuration."""
+    return SweepRun(config.run_id, config, **fields)
+
+
+def label_runs(runs: Sequence[SweepRun]) -> list[SweepRun]:
+    """Return the runs with labels: the given options in which they differ."""
+    names = dict.fromkeys(name for run in runs for name in run.options)
+    differing = [
+        name for name in names if len({as_text(run.options.get(name, ...)) for run in runs}) > 1
+    ]
+    return [run._replace(label=_label(run, differing)) for run in runs]
+
+
+def _label(run: SweepRun, names: Iterable[str]) -> str:
+    pairs = [(name, run.options[name]) for name in names if name in run.options]
+    return " ".join(f"{name}={as_text(value)}" for name, value in pairs)
+
+
+def runs_to_json(runs: Iterable[SweepRun]) -> list[dict[str, Any]]:
+    """Return runs as JSON values, from which `runs_from_json` makes them again."""
+    return [
+        {
+            "id": run.id,
+            "half": "train" if run.is_training else "tabular",
+            "config": dataclasses.asdict(run.config),
+            "label": run.label,
+            "options": dict(run.options),
+        }
+        for run in runs
+    ]
+
+
+def runs_from_json(entries: Iterable[Mapping[str, Any]]) -> list[SweepRun]:
+    """Return the runs that `runs_to_json` wrote."""
+    return [
+        SweepRun(
+            entry["id"],
+            _config(entry["half"], entry["config"]),
+            entry["label"],
+            _with_tuples(entry["options"]),
+        )
+        for entry in entries
+    ]
+
+
+def _config(half: str, fields: Mapping[str, Any]) -> RunConfig:
+    values = _with_tuples(fields)
+    if half == "train":
+        return TrainingConfig(**values)
+    options = AGENT_OPTIONS[values["agent"]](**_with_tuples(values.pop("options")))
+    return TabularConfig(options=options, **values)
+
+
+def _with_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values that JSON turned from tuples into lists as tuples again."""
+    return {name: tuple(x) if isinstance(x, list) else x for name, x in values.items()}

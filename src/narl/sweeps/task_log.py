@@ -1,0 +1,30 @@
+"""The log of a task in a process that others started, such as a worker of Ray or a job of SLURM."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from narl.console import warnings_as_notes
+
+
+@contextlib.contextmanager
+def output_to(log: Path) -> Iterator[None]:
+    """Append everything that this process prints to a file, what C libraries print included."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    streams = (sys.stdout, sys.stderr)
+    before = (os.dup(1), os.dup(2))
+    with log.open("a", encoding="utf-8", buffering=1) as file, warnings_as_notes():
+        sys.stdout = sys.stderr = file
+        for number in (1, 2):
+            os.dup2(file.fileno(), number)
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = streams
+            for number, descriptor in enumerate(before, start=1):
+                os.dup2(descriptor, number)
+                os.close(descriptor)

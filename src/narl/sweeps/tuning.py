@@ -1,0 +1,227 @@
+"""Search for good values of options with Optuna; the folder of runs is its memory.
+
+Every trial is a run. A search that is started again proposes the same values, as its sampler has a
+seed, and finds their runs: finished ones at once, pruned ones by their metrics log. So it continues
+where it was stopped, or goes on to more trials.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from narl import storage
+from narl.deep.checked_config import make_config
+from narl.deep.config import Config, used_by
+from narl.errors import EnvironmentFault, InputError, unknown
+from narl.options import OptionField, check_value, choices_of, option_fields, split_optional
+from narl.sweeps.run_task import error_line
+from narl.sweeps.sweep_run import sweep_run
+from narl.sweeps.workspace import RunNotes
+
+DEFAULT_AXES = "learning_rate=1e-4:1e-3,updates_per_step=5:40,members=2:7,radius=0.01:1"
+"""The options that are searched by default, as far as the algorithm uses them."""
+STARTUP_TRIALS = 5
+"""Trials that are never pruned, whatever their returns."""
+
+
+class Axis(NamedTuple):
+    """The values of one option among which the search chooses."""
+
+    name: str
+    choices: tuple[Any, ...] = ()
+    low: float = 0.0
+    high: float = 0.0
+    whole: bool = False
+
+    @property
+    def is_logarithmic(self) -> bool:
+        """Whether factors count, not differences."""
+        return self.low > 0 and self.high / self.low >= 10 and not self.whole
+
+    def suggest(self, trial: Any) -> Any:
+        """Return the value that Optuna proposes."""
+        if self.choices:
+            return trial.suggest_categorical(self.name, list(self.choices))
+        if self.whole:
+            return trial.suggest_int(self.name, int(self.low), int(self.high))
+        return trial.suggest_float(self.name, self.low, self.high, log=self.is_logarithmic)
+
+
+class Trial(NamedTuple):
+    """One trial of a search."""
+
+    number: int
+    state: str
+    """done, pruned or failed."""
+    values: dict[str, Any]
+    mean_return: float | None
+    """The mean final evaluation return over the seeds; of a pruned trial, the last one."""
+    run: str
+    found: bool
+    """Whether the trial was in the folder of runs, wholly."""
+
+
+def parse_axes(text: str | None, algo: str) -> list[Axis]:
+    """Return the axes of a text such as "radius=0.01:1,exclude,members=2:5"."""
+    fields = {field.name: field for field in option_fields(Config)}
+    if text is None:
+        pieces = [
+            piece
+            for piece in DEFAULT_AXES.split(",")
+            if algo in (used_by(piece.partition("=")[0]) or (algo,))
+        ]
+    else:
+        pieces = [piece.strip() for piece in text.split(",")]
+    axes = [_parse_axis(piece, fields) for piece in pieces]
+    for name in (axis.name for axis in axes):
+        if sum(axis.name == name for axis in axes) > 1:
+            raise InputError(f"over: {name} is given twice; each option must appear once")
+    return axes
+
+
+def _parse_axis(piece: str, fields: Mapping[str, OptionField]) -> Axis:
+    name, equals, span = piece.partition("=")
+    name = name.strip().replace("-", "_")
+    if name not in fields or name in ("env", "algo", "seeds"):
+        raise unknown("over", name, sorted({*fields} - {"env", "algo", "seeds"}))
+    field = fields[name]
+    kind, _ = split_optional(field.annotation)
+    choices = (False, True) if kind is bool else choices_of(field.annotation, field.option)
+    if choices:
+        if equals:
+            raise InputError(f"over: {name} has choices, all of which are tried; leave out ={span}")
+        return Axis(name, choices)
+    if kind not in (int, float):
+        raise InputError(f"over: {name} is a list of numbers, which cannot be searched")
+    try:
+        low, high = (kind(bound) for bound in span.split(":"))
+    except ValueError:
+        example = "2:5" if kind is int else "0.01:1"
+        raise InputError(f"over: {piece!r} is wrong; it must be like {name}={example}") from None
+    for bound in (low, high):
+        check_value(name, bound, field.annotation, field.option)
+    if not low < high:
+        raise InputError(f"over: {piece!r} is empty; the second number must be larger")
+    return Axis(name, low=low, high=high, whole=kind is int)
+
+
+def tune(
+    env: str,
+    algo: str,
+    options: Mapping[str, Any],
+    axes: Sequence[Axis],
+    num_trials: int,
+    root: Path,
+    *,
+    sampler_seed: int = 0,
+    should_stop: Callable[[], bool] = lambda: False,
+    on_trial: Callable[[Trial], None] = lambda trial: None,
+) -> list[Trial]:
+    """Return the trials of a search for the largest mean final return, in their order.
+
+    ``options`` are those that all trials share. A trial whose return after an epoch is below the
+    median of the earlier trials is pruned, not before a quarter of its epochs.
+    """
+    optuna = _import_optuna()
+    fixed = [axis.name for axis in axes if axis.name in options]
+    if fixed:
+        raise InputError(f"over: {fixed[0]} is given as well; leave one of them out")
+    lowest: dict[str, Any] = {
+        axis.name: axis.choices[0] if axis.choices else axis.low for axis in axes
+    }
+    first = make_config(env, algo, **options, **lowest)  # wrong options are named at once
+    storage.check_root(root)
+    num_epochs = math.ceil(first.steps / first.epoch_length)
+    study = optuna.create_study(
+        direction="maximize",
+        sampler=optuna.samplers.TPESampler(seed=sampler_seed),
+        pruner=optuna.pruners.MedianPruner(STARTUP_TRIALS, n_warmup_steps=num_epochs // 4),
+    )
+    trials: list[Trial] = []
+    for number in range(num_trials):
+        proposal = study.ask()
+        values = {axis.name: axis.suggest(proposal) for axis in axes}
+        config = make_config(env, algo, **options, **values)
+        state, mean, found = _try(config, root, proposal, should_stop)
+        states = optuna.trial.TrialState
+        told = {"done": states.COMPLETE, "pruned": states.PRUNED, "failed": states.FAIL}[state]
+        study.tell(proposal, mean if state == "done" else None, state=told)
+        trials.append(Trial(number, state, values, mean, config.run_id, found))
+        on_trial(trials[-1])
+    return trials
+
+
+class _Reports:
+    """The returns of a trial after its epochs, told to Optuna once each."""
+
+    def __init__(self, proposal: Any) -> None:
+        self._proposal = proposal
+        self._known: set[int] = set()
+        self.last: float | None = None
+
+    def add(self, row: Mapping[str, Any]) -> bool:
+        """Report the return of an epoch; return whether the trial should be pruned."""
+        epoch = int(row["epoch"])
+        returns = [x for x in row["eval_return"] if x is not None]
+        if epoch not in self._known and returns:
+            self._known.add(epoch)
+            self.last = sum(returns) / len(returns)
+            self._proposal.report(self.last, epoch)
+        return bool(self._proposal.should_prune())
+
+
+def _try(
+    config: Config, root: Path, proposal: Any, should_stop: Callable[[], bool]
+) -> tuple[str, float | None, bool]:
+    """Return the state of a trial, its return, and whether all of it was in the folder of runs."""
+    from narl.deep.finite_check import NonFiniteError
+    from narl.deep.training_run import Stopped, run_training
+
+    run, notes = sweep_run(config), RunNotes(root, config.run_id)
+    reports = _Reports(proposal)
+    if (finished := run.find(root)) is not None:
+        return "done", _report_all(finished, reports), True
+    if notes.has_failed:
+        return "failed", None, True
+    unfinished = storage.UnfinishedRun(root / f"{run.id}{storage.PART}", {}, 1)
+    for row in unfinished.rows(("epoch", "eval_return")):
+        if reports.add(row):
+            return "pruned", reports.last, True
+    is_pruned = False
+
+    def on_epoch(row: dict[str, Any]) -> bool:
+        nonlocal is_pruned
+        is_pruned = reports.add(row)
+        return not is_pruned
+
+    try:
+        ((done, _),) = run_training([config], root, on_epoch=on_epoch, should_stop=should_stop)
+    except Stopped:
+        if is_pruned:
+            return "pruned", reports.last, False
+        raise
+    except (NonFiniteError, EnvironmentFault) as error:
+        notes.note_failure(error=error_line(error), together=1)
+        return "failed", None, False
+    return "done", _report_all(done, reports), False
+
+
+def _report_all(run: storage.Run, reports: _Reports) -> float | None:
+    """Report every epoch of a finished run; return its mean final return."""
+    for row in storage.rows_from_bytes(run.extra(storage.PROGRESS)):
+        reports.add(row)
+    return reports.last
+
+
+def _import_optuna() -> Any:
+    try:
+        import optuna
+    except ImportError:
+        raise InputError(
+            "tune: Optuna is not installed; install it with `pip install narl[tune]`"
+        ) from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna

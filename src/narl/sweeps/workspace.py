@@ -1,0 +1,135 @@
+"""The notes of a sweep beside the runs: who works on a run, its log, and why it failed.
+
+They lie in `<runs>/sweeps/<run id>/`. The run folders decide what is done; these notes are for
+leases and for people. The lease of a run is the lock of its folder, which the system frees when
+the process ends in any way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from narl import storage
+from narl.errors import InputError
+from narl.storage.files import read_json
+from narl.sweeps.sweep_run import SweepRun, runs_from_json, runs_to_json
+
+SWEEPS, LOG = "sweeps", "log.txt"
+WORKER, FAILURE = "worker.json", "failure.json"
+RETRY_SECONDS = 0.3
+"""Seconds between two tries to get a lease; `is_leased` holds it for a moment."""
+NOTE_SECONDS = 2.0
+"""Seconds between two notes of a worker about its progress."""
+
+
+class RunNotes:
+    """The notes about one run of a sweep."""
+
+    def __init__(self, root: Path, run_id: str, log: Path | None = None) -> None:
+        self.folder = root / SWEEPS / run_id
+        self.log = log or self.folder / LOG
+        """The file to which a worker on the run writes; those in one program share one."""
+        self._noted = 0.0
+
+    @contextlib.contextmanager
+    def lease(self, tries: int = 1) -> Iterator[bool]:
+        """Hold the lease of the run; yield False where another process holds it."""
+        with contextlib.ExitStack() as stack:
+            for last in (number == tries - 1 for number in range(tries)):
+                try:
+                    stack.enter_context(storage.lock_folder(self.folder))
+                    break
+                except InputError:
+                    storage.check_writable("runs folder", self.folder, "choose another")
+                    if last:
+                        yield False
+                        return
+                    time.sleep(RETRY_SECONDS)
+            yield True
+
+    @property
+    def is_leased(self) -> bool:
+        """Whether a process, on whichever machine, is working on the run."""
+        if not (self.folder / WORKER).exists():
+            return False
+        with self.lease() as is_free:
+            return not is_free
+
+    def note_worker(self, **fields: Any) -> None:
+        """Write who works on the run and how far it is, unless the last note is very recent."""
+        now = time.monotonic()
+        if now - self._noted < NOTE_SECONDS and fields.get("step", 0) > 0:
+            return
+        self._noted = now
+        who = {"host": socket.gethostname(), "process": os.getpid(), "time": _now()}
+        who["log"] = str(self.log)
+        storage.write_file(self.folder / WORKER, storage.json_bytes(who | fields))
+
+    def note_failure(self, **fields: Any) -> None:
+        """Write why the run failed; `together` says with how many others it was trained."""
+        content = {"time": _now(), "log": str(self.log)} | fields
+        storage.write_file(self.folder / FAILURE, storage.json_bytes(content))
+
+    def worker(self) -> dict[str, Any] | None:
+        """Return the last note of the worker that began the run, if it has not ended it."""
+        return _read(self.folder / WORKER)
+
+    def failure(self) -> dict[str, Any] | None:
+        """Return why the run failed, if it did."""
+        return _read(self.folder / FAILURE)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the run failed by itself, and not only together with others."""
+        return (self.failure() or {}).get("together") == 1
+
+    def clear_failure(self) -> None:
+        """Forget an earlier failure."""
+        (self.folder / FAILURE).unlink(missing_ok=True)
+
+    def clear_worker(self) -> None:
+        """Note that nobody works on the run any more."""
+        (self.folder / WORKER).unlink(missing_ok=True)
+
+
+def record_sweep(root: Path, runs: Sequence[SweepRun]) -> Path:
+    """Write down the runs of a sweep, for `narl sweep --status`; return the file."""
+    digest = hashlib.sha256(" ".join(sorted(run.id for run in runs)).encode()).hexdigest()[:10]
+    path = root / SWEEPS / f"sweep-{digest}.json"
+    storage.write_file(path, storage.json_bytes({"runs": runs_to_json(runs), "time": _now()}))
+    return path
+
+
+def recorded_runs(root: Path) -> list[SweepRun]:
+    """Return the runs of every sweep that was executed in a folder of runs, each once."""
+    runs: dict[str, SweepRun] = {}
+    for path in sorted((root / SWEEPS).glob("sweep-*.json")):
+        content = _read(path)
+        try:
+            entries = runs_from_json((content or {})["runs"])
+        except (KeyError, TypeError) as error:
+            raise InputError(
+                f"{path}: it is not of this version of narl ({error}); delete it"
+            ) from None
+        runs |= {run.id: run for run in entries}
+    return list(runs.values())
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        content = read_json(path)
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

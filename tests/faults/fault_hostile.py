@@ -1,0 +1,263 @@
+"""Artifacts made to do harm, with valid checksums: refused in one line, in bounded time and memory.
+
+Nothing outside is written to, nothing is executed, and `narl runs` lists the other runs as usual.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import json
+import os
+import pickle
+import resource
+import warnings
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+from fault_artifacts import Artifacts, readers, sign_again
+from fault_tally import Tally, call_narl, check_answer, refused_in_one_line
+
+import narl
+from narl import storage
+from narl.deep.checked_config import config_from_record
+from narl.deep.training_run import run_training
+
+MOST_MEMORY = 2 << 30
+"""Bytes by which the memory of the process may grow."""
+VALUES: list[Any] = [
+    *(None, True, -1, 0, 10**30, 10**400, 1.5, "", "x", "\ud800", "a\0b", "../../x", "x" * 5000),
+    *([], {}, [[]], {"a": 1}, [None], ["x"], {"": {}}),
+]
+"""Values that stand where others are expected."""
+
+
+class _Touch:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple:
+        return os.mkdir, (str(self.path),)
+
+
+def _raw_json(random: Random) -> bytes:
+    """Return JSON, or nearly, that parsers may stumble over."""
+    depth = random.choice([60, 990, 100_000])
+    choices = [
+        *(b'{"a": NaN}', b'{"a": 1e999}', b'{"a": -Infinity}', b'{"a": "\\ud800"}', b"[]", b"3"),
+        *(b'"x"', b"null", b"", b"\xff\xfe", b'{"a": 1, "a": 2}', b'{"a": ' + b"9" * 5000 + b"}"),
+        *(b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth),
+        b"\xef\xbb\xbf{}",
+    ]
+    return random.choice(choices)
+
+
+def _replace_value(value: Any, random: Random) -> Any:
+    """Return JSON in which one value, at any depth, is replaced by one that is not expected."""
+    if isinstance(value, dict) and value and random.random() < 0.8:
+        key = random.choice(sorted(value))
+        return {**value, key: _replace_value(value[key], random)}
+    if isinstance(value, list) and value and random.random() < 0.5:
+        index = random.randrange(len(value))
+        return [*value[:index], _replace_value(value[index], random), *value[index + 1 :]]
+    return random.choice(VALUES)
+
+
+def _write_json(path: Path, random: Random) -> None:
+    """Put hostile JSON into a file, or a wrong value into its JSON."""
+    if random.random() < 0.4:
+        path.write_bytes(_raw_json(random))
+        return
+    value = _replace_value(json.loads(path.read_bytes()), random)
+    if isinstance(value, dict) and storage.files.CHECKSUM in value:
+        value.pop(storage.files.CHECKSUM)
+        with contextlib.suppress(ValueError):  # half a letter
+            value = storage.with_checksum(value)
+    path.write_bytes(json.dumps(value).encode())
+
+
+def _header(descr: str, shape: str) -> bytes:
+    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}"
+    text = text.ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode("latin1")
+
+
+def _hostile_npz(random: Random, canary: Path) -> bytes:
+    """Return an archive that would take much memory, run code or confuse its reader."""
+    objects = io.BytesIO()
+    np.lib.format.write_array(objects, np.array([1, None]), allow_pickle=True)
+    payload = _header("'|O'", "(1,)") + pickle.dumps([_Touch(canary)])
+    members: list[tuple[str, bytes]] = random.choice(
+        [
+            [("p", objects.getvalue())],
+            [("p", payload)],
+            [("p", _header("'<f8'", "(99999999999999,)") + b"x")],
+            [("p", _header("'<f8'", "(99999999, 99999999, 99999999, 99999999)"))],
+            [("p", _header("'<f8'", "(-2, -3)") + bytes(48))],
+            [("p", _header("'<f8'", "(" * 3000 + ")" * 3000))],
+            [("p", _header("[('a', '<f8')]", "(1,)") + bytes(8))],
+            [("p", b"\x93NUMPY\x09\x00" + bytes(50))],
+            [("p", _header("'<U0'", "(10000000000,)"))],
+            [("../../evil", _header("'<f8'", "(1,)") + bytes(8))],
+            [("p", b"no array")],
+            [("p", _header("'<f8'", "(1,)") + bytes(8))] * 2,
+        ]
+    )
+    if random.random() < 0.25:
+        return _bomb(declares_more=random.random() < 0.5)
+    buffer = io.BytesIO()
+    warnings.filterwarnings("ignore", "Duplicate name")
+    with zipfile.ZipFile(buffer, "w", random.choice([0, 8])) as archive:
+        for name, content in members:
+            archive.writestr(f"{name}.npy", content)
+    return buffer.getvalue()
+
+
+@functools.cache
+def _bomb(declares_more: bool) -> bytes:
+    """Return a small archive that unpacks to 256 MB, or says that it unpacks to 4 GB."""
+    size, buffer = 1 << 28, io.BytesIO()
+    header = _header("'<f8'", f"({size // 8},)")
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr("p.npy", header + bytes(size))
+    sizes = [(size + len(header)).to_bytes(4, "little"), (0xFFFFFF00).to_bytes(4, "little")]
+    return buffer.getvalue().replace(*sizes) if declares_more else buffer.getvalue()
+
+
+def _change_manifest(folder: Path, random: Random) -> None:
+    """Give a manifest a name that leads elsewhere, a format of the future, or wrong entries."""
+    file = folder / storage.MANIFEST
+    manifest = storage.without_checksum(json.loads(file.read_bytes()))
+    files = manifest["files"]
+    name = random.choice(
+        ["../outside", "/etc/passwd", "a\0", "x" * 300, ".", "", "é\u202e", "\ud800"]
+    )
+    changes = [
+        {"files": {**files, name: next(iter(files.values()))}},
+        {"schema": random.choice([2, 99, 10**30, -1, 0, "1", True, None, [1]])},
+        {"files": random.choice(VALUES)},
+        {"files": {key: random.choice(VALUES) for key in files}},
+        {"run": random.choice(VALUES)},
+        {"step": random.choice(VALUES)},
+    ]
+    manifest |= random.choice(changes)
+    try:
+        file.write_bytes(storage.json_bytes(storage.with_checksum(manifest)))
+    except ValueError:
+        file.write_bytes(json.dumps(manifest).encode())
+
+
+def _put_special(path: Path, random: Random, outside: Path) -> None:
+    """Put a link, a pipe or a device in the place of a file or folder."""
+    if path.is_dir():
+        path.rename(path.with_name("moved-away"))
+    else:
+        path.unlink(missing_ok=True)
+    kind = random.choice(["link", "dangling", "device", "pipe", "loop", "directory"])
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "directory":
+        path.mkdir()
+    else:
+        targets = {"link": outside, "device": "/dev/zero", "loop": path.name}
+        path.symlink_to(targets.get(kind, "nowhere"))
+
+
+def make_hostile(copy: Artifacts, random: Random, outside: Path) -> str:
+    """Make one of the artifacts hostile, and return how."""
+    checkpoint = max((copy.unfinished / storage.CHECKPOINTS).iterdir())
+    folders = [copy.finished, checkpoint, *copy.agent.glob(f"{storage.CHECKPOINTS}/*")]
+    folder = random.choice([*folders, *copy.folder.glob("agent")])
+    kind = random.choice(["json", "npz", "manifest", "special", "file"])
+    if kind == "json":
+        names = [path for path in folder.glob("*.json") if path.name != storage.MANIFEST]
+        path = random.choice([*names, copy.unfinished / storage.TRAINING, copy.outcome])
+        _write_json(path, random)
+        if path.parent == folder:
+            sign_again(folder)
+    elif kind == "npz":
+        path = random.choice([folder / "arrays.npz", copy.mdp])
+        path.write_bytes(_hostile_npz(random, outside.parent / "executed"))
+        if path != copy.mdp:
+            sign_again(folder)
+    elif kind == "manifest":
+        path = folder / storage.MANIFEST
+        _change_manifest(folder, random)
+    elif kind == "special":
+        parts = [
+            copy.unfinished / name for name in (storage.CHECKPOINTS, storage.PROGRESS, ".lock")
+        ]
+        path = random.choice([*folder.iterdir(), *parts, copy.outcome, copy.mdp])
+        _put_special(path, random, outside)
+    else:
+        path = copy.unfinished / random.choice([".lock", storage.PROGRESS])
+        digits = b"9" * random.choice([3, 30, 5000])
+        path.write_bytes(random.choice([digits, _raw_json(random), b"\0" * 100]))
+    return f"{kind} {path.relative_to(copy.folder)}"
+
+
+def try_hostile(
+    made: Artifacts, number: int, folder: Path, seed: int = 0, *, trains: bool = True
+) -> Tally:
+    """Open hostile artifacts in every way that narl has; with `trains`, also continue trainings."""
+    tally, random = Tally("hostile artefacts"), Random(seed)
+    config = config_from_record(storage.open_unfinished_run(made.unfinished).config)
+    for i in range(number):
+        copy, outside = made.copy_to(folder / "copy"), folder / "outside"
+        outside.write_text("precious")
+        what = f"{i}"
+        with tally.trial(what, seconds=60):
+            how = make_hostile(copy, random, outside)
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            for path, read in readers(copy).items():
+                with _harmless(f"{how}: {path.name}"):
+                    read(path)
+            check_listing(copy, how)
+            if i % 10 == 9:  # drawing takes long
+                words = ["report", copy.finished.name, "--out", str(folder / "r.html")]
+                check_answer(call_narl(*words, "--runs", str(copy.runs)))
+            if trains and copy.unfinished.name in how:
+                with _harmless(f"{how}: train"):
+                    _begin_training(config, copy.runs)
+            grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+            assert grown < MOST_MEMORY, f"{how}: {grown / 1e9:.1f} GB of memory"
+            assert outside.read_text() == "precious", f"{how}: a file outside was changed"
+            assert not (folder / "executed").exists(), f"{how}: it was executed"
+    return tally
+
+
+def check_listing(copy: Artifacts, how: str) -> None:
+    """Check that `narl runs` lists the runs that nobody has touched."""
+    answer = call_narl("runs", "--json", "--runs", str(copy.runs))
+    check_answer(answer, (0,))
+    runs = {run["run"]: run["problems"] for run in json.loads(answer.out)["runs"]}
+    tabular = [name for name in runs if name.startswith("tabular")]
+    assert len(tabular) == 2, how
+    assert not any(runs[name] for name in tabular), how
+    check_answer(call_narl("runs", "--runs", str(copy.runs)), (0,))
+
+
+def _begin_training(config: narl.deep.Config, root: Path) -> None:
+    """Begin a training again, up to its first step."""
+    with contextlib.suppress(narl.deep.Stopped):
+        run_training([config], root, should_stop=lambda: True)
+
+
+@contextlib.contextmanager
+def _harmless(how: str) -> Iterator[None]:
+    """Allow an InputError of one line, and an error of the system that names a file."""
+    try:
+        with refused_in_one_line():
+            yield
+    except OSError as error:
+        if not error.filename:
+            raise
+    except Exception as error:
+        raise AssertionError(f"{how}: {type(error).__name__}: {error}") from error

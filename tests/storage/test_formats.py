@@ -1,0 +1,101 @@
+"""Folders of the format before there were numbers of formats, and of formats of the future.
+
+The fixtures were written by narl 0.1.0 before run folders had a "schema": a finished training of
+12 steps, and one that was stopped at step 8.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import narl
+from narl import cli, storage
+from narl.errors import InputError
+from narl.storage import checkpoints, provenance, runs, unfinished
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """A copy of the fixtures, read as by the version that wrote them."""
+    for module in (provenance, runs, unfinished):
+        monkeypatch.setattr(module, "__version__", "0.1.0")
+    return Path(shutil.copytree(FIXTURES, tmp_path / "runs"))
+
+
+def finished_of(root):
+    (run,) = storage.list_runs(root)
+    return run
+
+
+def unfinished_of(root):
+    (run,) = storage.list_unfinished_runs(root)
+    return run
+
+
+def newer(file: Path) -> None:
+    content = storage.without_checksum(json.loads(file.read_bytes()))
+    file.write_bytes(storage.json_bytes(storage.with_checksum({**content, "schema": 2})))
+
+
+def test_finished_run_of_the_first_format_is_loaded(root):
+    run = finished_of(root)
+    assert (run.problems, run.metrics["steps"]) == ((), 12)
+    assert "schema" not in json.loads((run.path / storage.MANIFEST).read_bytes())
+    agent = narl.load(run.path)
+    assert [row["step"] for row in agent.history] == [4, 8, 12]
+    assert np.isfinite(agent.predict(np.zeros(3))[0]).all()
+
+
+def test_unfinished_run_of_the_first_format_is_loaded(root):
+    run = unfinished_of(root)
+    assert (run.problems, run.step, run.checkpoint_every) == ((), 8, 1)
+    checkpoint = checkpoints.load_checkpoint(run.path / storage.CHECKPOINTS, run=run.id)
+    assert (checkpoint.run, checkpoint.notes["counters"]["step"]) == (None, 8)
+    assert [row["step"] for row in run.rows()] == [4, 8]
+    assert narl.load(run.path).num_steps == 8
+
+
+def test_unfinished_run_of_another_version_is_loaded_but_not_continued(root, monkeypatch):
+    monkeypatch.setattr(unfinished, "__version__", "99.0")
+    run = unfinished_of(root)
+    assert run.problems == ("narl 0.1.0 began it and this is 99.0",)
+    agent = narl.load(run.path)
+    assert (agent.num_steps, [row["step"] for row in agent.history]) == (8, [4, 8])
+
+
+@pytest.mark.slow
+def test_unfinished_run_of_the_first_format_is_continued_to_its_end(root, cache):
+    run = unfinished_of(root)
+    assert cli.main(["resume", run.id, "--runs", str(root), "--json"]) == 0
+    assert storage.load_run(root, run.id).metrics["steps"] == 12
+    assert not run.path.exists()
+    manifest = json.loads((root / run.id / storage.MANIFEST).read_bytes())
+    assert manifest["schema"] == 1
+
+
+def test_newer_format_is_refused_and_nothing_is_replaced(root, capsys):
+    run, part = finished_of(root), unfinished_of(root)
+    newer(run.path / storage.MANIFEST)
+    newer(part.path / storage.TRAINING)
+    line = "it has format 2, and this narl reads formats up to 1; install a newer"
+    assert (finished_of(root).problems, unfinished_of(root).problems) == ((line,), (line,))
+    for read in (storage.load_run_at, storage.load_run, narl.load):
+        with pytest.raises(InputError, match=rf"^run {run.id}: {line}$"):
+            read(run.path)
+    with pytest.raises(InputError, match=line):
+        storage.find_run(root, run.config)
+    assert cli.main(["resume", part.path.name, "--runs", str(root)]) == 2
+    assert line in capsys.readouterr().err
+
+
+def test_checkpoint_of_a_newer_format_is_not_used(root):
+    part = unfinished_of(root)
+    newer(part.path / storage.CHECKPOINTS / "step-000000008" / storage.MANIFEST)
+    assert unfinished_of(root).problems[0] == "no checkpoint is intact"
+    with pytest.raises(InputError, match="it has format 2"):
+        checkpoints.load_checkpoint(part.path / storage.CHECKPOINTS)

@@ -1,0 +1,55 @@
+"""Sweeps that take seconds, and processes that execute them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from narl.sweeps.grid import HALVES, expand
+from narl.sweeps.sweep_run import SweepRun
+from short_trainings import ENV, short_options
+
+TESTS = Path(__file__).resolve().parents[1]
+SMALL: dict[str, tuple[Any, ...]] = {"size": (2,), "horizon": (2,), "episodes": (5,)}
+
+
+def tabular_runs(num_runs: int = 4, **axes: tuple[Any, ...]) -> list[SweepRun]:
+    """Return runs of a greedy agent, each with a seed of its own, which share a program."""
+    grid = {"agent": ("greedy",), "env": ("riverswim",), **SMALL, **axes}
+    return expand(HALVES["tabular"], [grid | {"seeds": tuple((i,) for i in range(num_runs))}])
+
+
+def training_runs(algo: str = "sac", env: str = ENV, **axes: tuple[Any, ...]) -> list[SweepRun]:
+    """Return trainings of three epochs, one for every combination of the axes."""
+    options = {name: (x,) for name, x in short_options(algo).items()}
+    return expand(HALVES["train"], [{"env": (env,), "algo": (algo,), **options, **axes}])
+
+
+def variables(programs: Path) -> dict[str, str]:
+    """Return the environment variables of a process that runs a sweep."""
+    own = {
+        "PYTHONPATH": os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)]),
+        "JAX_COMPILATION_CACHE_DIR": str(programs),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PLATFORMS": "cpu",
+    }
+    return {name: x for name, x in os.environ.items() if name != "NARL_RUNS"} | own
+
+
+def start_sweep(programs: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start `narl sweep` in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "narl", "sweep", *arguments],
+        env=variables(programs),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def times_finished(root: Path, runs: list[SweepRun]) -> dict[str, int]:
+    """Return how often the logs say that each run was finished."""
+    logs = [path.read_text() for path in (root / "sweeps").glob("*/log.txt")]
+    lines = [line for log in logs for line in log.splitlines() if line.startswith("finished ")]
+    return {run.id: sum(run.id in line for line in lines) for run in runs}

@@ -1,0 +1,155 @@
+"""The work of one process: every run is looked up, leased, resumed, and saved once."""
+
+import pytest
+from small_sweeps import tabular_runs, training_runs
+
+import narl.tabular.stored_run
+from narl import storage
+from narl.deep.training_run import Stopped, run_training
+from narl.errors import EnvironmentFault, InputError
+from narl.sweeps.run_task import run_task
+from narl.sweeps.status import SweepStatus, count_states
+from narl.sweeps.tasks import make_tasks
+from narl.sweeps.workspace import RunNotes, record_sweep, recorded_runs
+from short_trainings import assert_same_outcome
+
+
+@pytest.fixture(autouse=True)
+def no_user_cache(monkeypatch) -> None:
+    """Leave the cache of compiled programs to the fixture `cache`."""
+    monkeypatch.setattr("narl.compilation.enable_cache", lambda: None)
+
+
+def states(runs, root) -> list[str]:
+    return [status.state for status in SweepStatus(runs, root).read()]
+
+
+def test_runs_are_done_once(tmp_path, cache, capsys):
+    runs = tabular_runs(3)
+    assert states(runs, tmp_path) == ["waiting"] * 3
+    run_task(runs[:2], tmp_path)
+    assert states(runs, tmp_path) == ["done", "done", "waiting"]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"{word} {run.id}" for run in runs[:2] for word in ("begins", "finished")]
+    run_task(runs, tmp_path)
+    assert [line.split()[1] for line in capsys.readouterr().err.splitlines()] == [runs[2].id] * 2
+    assert count_states(SweepStatus(runs, tmp_path).read())["done"] == 3
+
+
+def test_a_leased_run_is_left_to_its_process(tmp_path, cache, capsys):
+    runs = tabular_runs(2)
+    notes = RunNotes(tmp_path, runs[0].id)
+    with notes.lease() as is_mine:
+        assert is_mine
+        notes.note_worker(step=3)
+        run_task(runs, tmp_path)
+        assert states(runs, tmp_path) == ["running", "done"]
+        (status, _) = SweepStatus(runs, tmp_path).read()
+        assert (status.step, status.worker.rpartition(":")[0] != "") == (3, True)
+    assert states(runs, tmp_path) == ["unfinished", "done"]
+    run_task(runs, tmp_path)
+    assert states(runs, tmp_path) == ["done", "done"]
+
+
+def test_a_failure_is_noted_and_the_other_runs_are_done(tmp_path, cache, monkeypatch, capsys):
+    runs = tabular_runs(3)
+    works = narl.tabular.stored_run.run
+
+    def run(options, mdp, episodes, seeds, **others):
+        if seeds == (1,):
+            raise RuntimeError("two\nlines")
+        return works(options, mdp, episodes, seeds, **others)
+
+    monkeypatch.setattr("narl.tabular.stored_run.run", run)
+    run_task(runs, tmp_path)
+    assert states(runs, tmp_path) == ["done", "failed", "done"]
+    failed = SweepStatus(runs, tmp_path).read()[1]
+    assert failed.error == "RuntimeError: two"
+    assert failed.to_json()["log"] == str(RunNotes(tmp_path, runs[0].id).log)
+    assert "Traceback" in capsys.readouterr().err
+    monkeypatch.undo()
+    monkeypatch.setattr("narl.compilation.enable_cache", lambda: None)
+    run_task(runs, tmp_path)
+    assert states(runs, tmp_path) == ["done"] * 3
+
+
+@pytest.mark.slow
+def test_trainings_of_one_program_stop_and_go_on_together(tmp_path, cache, capsys):
+    runs = training_runs(seeds=((0,), (1,)))
+    steps = iter(range(10**6))
+    with pytest.raises(Stopped):
+        run_task(runs, tmp_path, should_stop=lambda: next(steps) == 150)
+    assert states(runs, tmp_path) == ["unfinished"] * 2
+    # Another number of workers would divide the runs, but they share a checkpoint.
+    (task,) = make_tasks(runs, tmp_path, num_workers=2)
+    run_task(task, tmp_path)
+    assert "continues from step" in capsys.readouterr().err
+    assert states(runs, tmp_path) == ["done"] * 2
+    for run in runs:
+        together = run.find(tmp_path)
+        ((alone, _),) = run_training([run.config], tmp_path / "alone")
+        alone.metrics["replicas"] = together.metrics["replicas"]
+        assert_same_outcome(together, alone)
+
+
+def test_after_a_failure_together_each_training_is_tried_alone(tmp_path, monkeypatch, capsys):
+    runs = training_runs(seeds=((0,), (1,), (2,)))
+    tried = []
+
+    def run_training(configs, root, **options):
+        tried.append([config.seeds for config in configs])
+        if any(config.seeds == (1,) for config in configs):
+            raise EnvironmentFault("the simulator is gone")
+        for config in configs:
+            storage.save_run(root, config.record(), {}, {})
+
+    monkeypatch.setattr("narl.deep.training_run.run_training", run_training)
+    run_task(runs, tmp_path)
+    assert tried == [[(0,), (1,), (2,)], [(0,)], [(1,)], [(2,)]]
+    assert states(runs, tmp_path) == ["done", "failed", "done"]
+    assert SweepStatus(runs, tmp_path).read()[1].error == "the simulator is gone"
+    assert make_tasks(runs, tmp_path) == [(runs[1],)]
+
+
+def test_trainings_that_failed_together_are_alone_in_the_next_sweep(tmp_path):
+    runs = training_runs(seeds=((0,), (1,), (2,), (3,)))
+    for run in runs[:2]:  # as a process leaves them that was killed before it tried them alone
+        RunNotes(tmp_path, run.id).note_failure(error="out of memory", together=2)
+    assert states(runs, tmp_path) == ["unfinished"] * 2 + ["waiting"] * 2
+    assert make_tasks(runs, tmp_path) == [(runs[0],), (runs[1],), (runs[2], runs[3])]
+
+
+@pytest.mark.slow
+def test_a_training_of_another_command_is_left_to_it(tmp_path, cache, capsys):
+    (run,) = training_runs()
+    with storage.lock_folder(tmp_path / f"{run.id}{storage.PART}"):
+        run_task([run], tmp_path)
+    assert "process" in capsys.readouterr().err
+    assert states([run], tmp_path) != ["failed"]
+
+
+def test_a_run_that_was_planned_with_another_version_is_refused(tmp_path, capsys):
+    (run,) = tabular_runs(1)
+    planned = run._replace(id=f"{run.id[:-10]}{'0' * 10}")
+    run_task([planned], tmp_path)
+    (status,) = SweepStatus([planned], tmp_path).read()
+    assert status.state == "failed"
+    assert status.error.startswith(f"run: it is {run.id} with narl ")
+    assert storage.list_runs(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(InputError, match="runs folder"):
+        run_task(tabular_runs(1), tmp_path / "file")
+
+
+def test_sweeps_are_recorded(tmp_path):
+    first, second = tabular_runs(2), tabular_runs(3)
+    for runs in (first, second, first):
+        record_sweep(tmp_path, runs)
+    assert {run.id for run in recorded_runs(tmp_path)} == {run.id for run in second}
+    assert len(list((tmp_path / "sweeps").iterdir())) == 2
+    (tmp_path / "sweeps" / "sweep-0.json").write_text('{"runs": [{}]}')
+    with pytest.raises(InputError, match=r"sweep-0\.json: it is not of this version"):
+        recorded_runs(tmp_path)

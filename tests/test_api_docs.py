@@ -1,0 +1,200 @@
+"""The public names of narl, narl.deep and narl.tabular are documented, with examples that run.
+
+A function names every argument under "Args:" and its result under "Returns:"; a class of fields has
+a text under every field; every function and class has an example. The pages docs/api/*.md list
+every public name.
+"""
+
+import ast
+import dataclasses
+import doctest
+import importlib
+import inspect
+import re
+import sys
+import textwrap
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import narl
+from narl.options import options_of
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("narl", "narl.deep", "narl.tabular")
+TINY = {
+    "steps": 60,
+    "initial_steps": 20,
+    "epoch_length": 20,
+    "updates_per_step": 1,
+    "batch": 16,
+    "hidden": (8,),
+    "eval_episodes": 1,
+    "eval_horizon": 20,
+}
+"""Options of examples that train; docs/api/index.md shows the same ones."""
+TRAINS = {"Agent", "KeepBest", "SaveEvery", "run_training"}
+"""Names whose examples train an agent, which takes a few seconds."""
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+def public_objects() -> dict[str, Any]:
+    """Return every public function and class by its longest name, each once."""
+    objects = {}
+    for package in PACKAGES:
+        module = importlib.import_module(package)
+        for name in module.__all__:
+            value = getattr(module, name)
+            if inspect.isclass(value) or inspect.isfunction(value):
+                objects[f"{package}.{name}"] = value
+    longest = {id(value): name for name, value in objects.items()}
+    return {name: value for name, value in objects.items() if longest[id(value)] == name}
+
+
+OBJECTS = public_objects()
+
+
+def marked(name: str) -> Any:
+    """Return a name as a parameter: slow if its example trains."""
+    marks = [pytest.mark.slow] if name.split(".")[-1] in TRAINS else []
+    return pytest.param(name, marks=marks)
+
+
+def methods_of(kind: type) -> dict[str, Any]:
+    """Return the public methods that a class of narl defines itself."""
+    return {
+        name: value
+        for name, value in vars(kind).items()
+        if inspect.isfunction(value) and not name.startswith("_")
+    }
+
+
+FUNCTIONS = {name: value for name, value in OBJECTS.items() if inspect.isfunction(value)} | {
+    f"narl.Agent.{name}": value for name, value in methods_of(narl.Agent).items()
+}
+CLASSES = {name: value for name, value in OBJECTS.items() if inspect.isclass(value)}
+
+
+def documented_arguments(docstring: str) -> set[str]:
+    """Return the names under "Args:"."""
+    section = re.search(r"^Args:\n((?:    .*\n|\n)+)", docstring + "\n", re.MULTILINE)
+    return set(re.findall(r"^    \**(\w+): ", section[1], re.MULTILINE)) if section else set()
+
+
+def arguments_of(function: Any) -> set[str]:
+    return set(inspect.signature(function).parameters) - {"self", "cls"}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function_documents_its_arguments_and_result(name: str) -> None:
+    function, docstring = FUNCTIONS[name], inspect.getdoc(FUNCTIONS[name])
+    assert documented_arguments(docstring) == arguments_of(function)
+    is_named = re.search(r"^Returns:$|^\"?Return ", docstring, re.MULTILINE) is not None
+    assert is_named or function.__annotations__["return"] in ("None", None)
+
+
+def field_texts(kind: type) -> dict[str, str]:
+    """Return the texts below the fields of a class."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    assert isinstance(definition, ast.ClassDef)
+    texts = {}
+    for field, text in zip(definition.body, definition.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+            texts[ast.unparse(field.target)] = ast.unparse(text.value)
+    return texts
+
+
+def fields_of(kind: type) -> set[str]:
+    """Return the fields of a named tuple or dataclass."""
+    if dataclasses.is_dataclass(kind):
+        return {field.name for field in dataclasses.fields(kind)}
+    return set(getattr(kind, "_fields", ()))
+
+
+@pytest.mark.parametrize("name", [marked(name) for name in CLASSES])
+def test_class_documents_its_fields_or_arguments(name: str) -> None:
+    kind = CLASSES[name]
+    docstring = inspect.getdoc(kind)
+    if fields := fields_of(kind):
+        helps = set(options_of(kind)) if dataclasses.is_dataclass(kind) else set()
+        assert fields - set(field_texts(kind)) - helps == set()
+    elif not issubclass(kind, BaseException) and "Takes the arguments of `Agent`" not in docstring:
+        assert documented_arguments(docstring) == arguments_of(kind)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_tables_and_types_have_a_text(package: str) -> None:
+    module = importlib.import_module(package)
+    values = {name: getattr(module, name) for name in module.__all__ if not name.startswith("_")}
+    plain = {
+        name
+        for name, value in values.items()
+        if not (inspect.isclass(value) or inspect.isfunction(value) or inspect.ismodule(value))
+    }
+    for name in plain:
+        source = inspect.getsource(importlib.import_module(module._MODULES[name]))  # type: ignore[attr-defined]
+        assert re.search(
+            rf'^{name}\b[^\n]*=.*?^[\]}})]?\n?"""', source, re.MULTILINE | re.DOTALL
+        ), name
+
+
+# --- examples -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def substitutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand-ins for TensorBoard and Weights & Biases, which are not installed."""
+    writer = SimpleNamespace(add_scalar=lambda *_: None, flush=lambda: None, close=lambda: None)
+    board, wandb = ModuleType("tensorboardX"), ModuleType("wandb")
+    board.SummaryWriter = lambda folder: writer  # type: ignore[attr-defined]
+    run = SimpleNamespace(log=lambda *_, **__: None, finish=lambda: None)
+    wandb.init = lambda **_: run  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "tensorboardX", board)
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+
+
+@pytest.mark.usefixtures("substitutes", "registry")
+@pytest.mark.parametrize("name", [marked(name) for name in OBJECTS])
+def test_example_gives_what_it_shows(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = {"narl": narl, "np": np, "jax": jax, "jnp": jnp, "tiny": TINY}
+    finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner(optionflags=FLAGS)
+    (test,) = finder.find(OBJECTS[name], name, globs=names)
+    assert test.examples, "it has no example"
+    report: list[str] = []
+    assert runner.run(test, out=report.append).failed == 0, "".join(report)
+
+
+def test_wrong_examples_are_noticed() -> None:
+    assert documented_arguments(
+        "Return x.\n\nArgs:\n    x: The\n        y: no.\n    **z: More.\n"
+    ) == {*("x", "z")}
+    test = doctest.DocTestParser().get_doctest(">>> 1 + 1\n3\n", {}, "wrong", None, None)
+    assert doctest.DocTestRunner(optionflags=FLAGS).run(test, out=lambda _: None).failed == 1
+
+
+# --- pages of the reference -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_reference_lists_every_public_name(package: str) -> None:
+    module = importlib.import_module(package)
+    page = (ROOT / "docs" / "api" / f"{package}.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\.\. (?:auto|py:)\w+:: (\w+)", page, re.MULTILINE)
+    shared = re.findall(r"`(\w+)`", page.partition("<!-- elsewhere -->")[2])
+    assert len(set(listed)) == len(listed)
+    assert {*listed, *shared} == {name for name in module.__all__ if name != "__version__"}
+
+
+def test_page_of_the_reference_shows_the_options_of_its_examples() -> None:
+    page = (ROOT / "docs" / "api" / "index.md").read_text(encoding="utf-8")
+    shown: dict[str, Any] = {}
+    exec(re.search(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[1], shown)
+    assert shown["tiny"] == TINY
