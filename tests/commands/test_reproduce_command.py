@@ -150,7 +150,7 @@ def test_report_shows_the_largest_scale_of_each_experiment(call):
     assert "results holds no outcomes at scale paper" in answer.err
 
 
-def test_report_prefers_the_outcomes_of_the_second_folder(call, tmp_path, shown):
+def test_report_shows_both_folders_and_never_replaces_a_larger_scale(call, tmp_path, shown):
     call("reproduce", "all", "--scale", "small")
     call("reproduce", "fig1a", "--scale", "small", "--results", "demo")
     call("reproduce", "fig1b", "--scale", "smoke", "--results", "demo")
@@ -164,7 +164,12 @@ def test_report_prefers_the_outcomes_of_the_second_folder(call, tmp_path, shown)
         return {(section.id, section.scale): section.title for section in shown}
 
     demo = {("fig1a", "small"): "of demo", ("fig1b", "smoke"): "of demo"}
-    assert titles("--also", "demo") == demo  # at whatever scale
+    both = demo | {("fig1b", "small"): "of results"}
+    assert titles("--also", "demo") == both
+    assert [(section.id, section.scale) for section in shown][1:] == [
+        ("fig1b", "small"),
+        ("fig1b", "smoke"),
+    ]
     assert titles() == {("fig1a", "small"): "of results", ("fig1b", "small"): "of results"}
     assert titles("--scale", "smoke", "--also", "demo") == {("fig1b", "smoke"): "of demo"}
     assert titles("--results", "nowhere", "--also", "demo") == demo

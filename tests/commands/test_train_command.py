@@ -16,6 +16,7 @@ from narl.deep.checked_config import make_config
 from narl.deep.loggers import Logger
 from narl.deep.make_environment import make_env
 from narl.deep.training_run import Stopped, check_training, run_training
+from narl.deep.user_parts import UserParts
 from narl.errors import InputError
 from short_trainings import ENV, short_arguments, short_config
 
@@ -242,7 +243,7 @@ def test_arguments_reach_the_training(call, monkeypatch):
         hidden=(8, 4),
     )
     console = training_console.TrainingConsole(Path("kept"), True, "t", "w")
-    options = {"checkpoint_every": 4, "fresh": True, "any_code": False}
+    options = {"checkpoint_every": 4, "fresh": True, "any_code": False, "parts": UserParts()}
     assert calls == [(console, config, options)]
 
 

@@ -127,7 +127,8 @@ def test_decay_by_layer():
 
 def test_gradient_of_member_depends_on_own_rows_only():
     weights, scale, x, y = random_ensemble()
-    before = gradient(weights, scale, x, y, jnp.ones(6))
+    # JAX may still be reading x and y, which are about to change.
+    before = jax.block_until_ready(gradient(weights, scale, x, y, jnp.ones(6)))
     x[1] += 1.0
     y[2] += 2.0
     after = gradient(weights, scale, x, y, jnp.ones(6))

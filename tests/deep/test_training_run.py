@@ -109,7 +109,7 @@ def test_stopped_training_with_a_model_equals_an_uninterrupted_one(tmp_path, alg
     run = train_with_stops(config, tmp_path / "parts", 20, 33)
     assert_same_outcome(run, expected)
     networks = {name.split(".")[0] for name in run.arrays() if "." in name}
-    assert networks == {"ensemble", "interface", "sac", "termination"}
+    assert networks == {"best", "ensemble", "interface", "sac", "termination"}
 
 
 @slow

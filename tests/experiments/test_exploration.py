@@ -60,7 +60,12 @@ def test_tables_and_verdict_by_hand():
     assert [row[1] for row in overall.rows] == [pytest.approx(1.0), pytest.approx(0.0, abs=1e-9)]
     (claim,) = found.claims
     assert (claim.id, claim.verdict, claim.is_ours) == ("exploration-mountain-car", "holds", True)
-    assert [series.label for series in found.charts[0].series] == [NOISY, MBPO]
+    iqm, improvement, profile, returns_chart = found.charts
+    for chart in (iqm, profile, returns_chart):
+        assert [series.label for series in chart.series] == [NOISY, MBPO]
+    assert iqm.series[0].y == [overall.rows[0][1]]
+    assert [(series.label, series.y) for series in improvement.series] == [(NOISY, [1.0])]
+    assert profile.series[0].y[50] == 1.0  # every run is above half of the best mean
     reversed_results = {label: result(configs[label], worse) for label in returns}
     reversed_results[f"{TASK}: {MBPO}"] = result(configs[f"{TASK}: {MBPO}"], better)
     (claim,) = exploration.analyse("small", reversed_results).claims

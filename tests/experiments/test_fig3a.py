@@ -210,7 +210,7 @@ def test_charts_show_all_algorithms_and_their_models():
     charts = {chart.id: chart for chart in findings([1750] * 10, [2500] * 10).charts}
     names = ["narl", "mbpo", "narl-exclude-above", "mbpo-3-members"]
     assert list(charts) == [
-        "fig3a",
+        *("fig3a", "fig3a-iqm", "fig3a-profile"),
         *(f"fig3a-{kind}-{name}" for kind in ("inside", "radius") for name in names),
         *("fig3a-selected", "fig3a-distance", "fig3a-fallback"),
     ]

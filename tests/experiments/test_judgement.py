@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from narl.experiments.judgement import Part, all_hold, comparison_table, judge_lower
+from narl.experiments.judgement import (
+    Part,
+    all_hold,
+    comparison_table,
+    improvement_charts,
+    judge_lower,
+)
+from narl.report.document import Table
 
 SPREAD = np.array([-2.0, -1.0, 0.0, 1.0, 2.0, 0.0])
 LOW, HIGH = 10.0 + SPREAD, 20.0 + SPREAD[::-1]
@@ -121,3 +128,15 @@ def test_comparison_table_has_a_row_for_every_part():
     ]
     assert rows[0]["mean(x) − mean(y)"] == pytest.approx(-10.0)
     assert rows[0]["seeds"] == 6
+
+
+def test_chart_of_improvement_shows_every_comparison_once():
+    parts = [Part("a", LOW, "b", HIGH), Part("a", LOW, "c", NEAR)]
+    first, again = judge_lower(parts, "regret"), judge_lower(parts[:1], "regret")
+    other = judge_lower([Part("a", HIGH, "c", LOW)], "regret")
+    table = comparison_table("t", {"one": first, "two": again, "three": other})
+    (chart,) = improvement_charts([table, Table("u", "U", ["agent"], [["a"], ["b"]])])
+    assert [series.label for series in chart.series] == ["a vs b", "one: a vs c", "three: a vs c"]
+    place = table.columns.index("P(x < y)")
+    assert [series.y for series in chart.series] == [[table.rows[i][place]] for i in (0, 1, 3)]
+    assert chart.series[0].y == [1.0]

@@ -59,5 +59,11 @@ def test_seeds_that_never_solve_count_as_the_slowest():
     outcome = findings(solved)
     assert outcome.claims[1].verdict == "holds"
     assert all(len(series.x) == 2 for series in outcome.charts[0].series)
+    iqm, profile = ({x.label: x for x in chart.series} for chart in outcome.charts[1:])
+    never, around_2000 = "M = 10, ε = 5", "M = 3, ε = 5"
+    assert (iqm[never].y, iqm[around_2000].y) == ([10_000.0], [2000.0])
+    assert profile[never].y[-1] == 0.0
+    solved = dict(zip(profile[around_2000].x, profile[around_2000].y, strict=True))
+    assert [solved[x] for x in (1700, 1750, 2000, 2250)] == [0.0, 0.25, 0.75, 1.0]
     rows = outcome.tables[1].rows
     assert [row[5] for row in rows if row[0] == "table2-fewer-members"] == [10_000.0] * 3

@@ -11,7 +11,16 @@ from narl.report.charts import describe, drawing, symlog_ticks
 from narl.report.document import Series
 from narl.report.number_format import format_column, format_number
 from narl.report.palette import choose_looks
-from narl.report.series import lines_of, mean_band, median_band, thin_evenly, thin_on_axis
+from narl.report.series import (
+    MEMBERS,
+    RANK,
+    form_of,
+    lines_of,
+    mean_band,
+    median_band,
+    thin_evenly,
+    thin_on_axis,
+)
 
 
 @pytest.mark.parametrize("num", [1, 200, 201, 54321])
@@ -88,6 +97,34 @@ def test_words_for_a_chart_give_the_last_values() -> None:
         "Line chart: Title. y against x. Last values: a 5,000 (4,000 to 6,000) at 2; b −2.5 at 2. "
         "Horizontal line: V*, 3.397."
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "form"),
+    [
+        ({"x_label": "episode"}, "line"),
+        ({"x_label": RANK}, "bars"),
+        ({"x_label": MEMBERS}, "dots"),
+        ({"x_label": MEMBERS, "x_axis": "log"}, "line"),
+        ({"x_label": ""}, "rows"),
+    ],
+)
+def test_form_follows_from_the_x_axis(changes: dict, form: str) -> None:
+    chart = line_chart(Series("a", [1.0, 2.0], [3.0, 4.0], [2.0, 3.0], [4.0, 5.0]), **changes)
+    drawn = drawing(chart, choose_looks([chart]))
+    assert form_of(chart) == drawn["form"] == form
+    marks = {layer["mark"]["type"] for layer in drawn["spec"]["layer"]}
+    own = {"line": "line", "bars": "bar", "dots": "rule", "rows": "text"}
+    assert own[form] in marks
+    assert ("line" in marks) == (form == "line")
+
+
+def test_bands_of_shares_stay_between_0_and_1() -> None:
+    series = Series("a", [1.0], [0.1], [-0.2], [1.3])
+    (share,) = lines_of(line_chart(series, y_label="share of steps"))
+    assert (share.low[0], share.high[0]) == (0.0, 1.0)
+    (other,) = lines_of(line_chart(series, y_label="return"))
+    assert (other.low[0], other.high[0]) == (-0.2, 1.3)
 
 
 def test_symlog_ticks_are_zero_and_powers_of_ten() -> None:

@@ -14,6 +14,7 @@ from narl.report import draw_figure, write_report
 from narl.report.document import Claim, Series, Table
 from narl.report.figures import figure_bytes
 from narl.report.page import compose_page
+from narl.report.series import RANK
 
 
 def test_figure_has_the_lines_axes_and_names_of_its_chart() -> None:
@@ -46,6 +47,26 @@ def test_figure_shows_gaps_and_marks_lone_points() -> None:
     line, dots = figure.axes[0].lines
     np.testing.assert_array_equal(line.get_ydata(), [1, np.nan, 3])
     assert (dots.get_marker(), dots.get_xdata().tolist()) == ("o", [1, 3])
+
+
+def test_members_are_bars_side_by_side_with_their_bands() -> None:
+    series = [Series(label, [1.0, 3.0], [0.2, 0.6], [0.1, 0.5], [0.3, 0.7]) for label in "ab"]
+    (axes,) = draw_figure(line_chart(*series, x_label=RANK)).axes
+    assert [round(bar.get_height(), 6) for bar in axes.patches] == [0.2, 0.6] * 2
+    starts = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.patches]
+    assert starts[0][1] <= starts[2][0]  # b is beside a
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "3"]
+    assert axes.get_ylim()[0] == 0
+
+
+def test_intervals_have_one_row_per_series_the_first_on_top() -> None:
+    series = [
+        Series(label, [1.0], [y], [y - 0.1], [y + 0.1]) for label, y in (("a", 0.2), ("b", 0.8))
+    ]
+    (axes,) = draw_figure(line_chart(*series, x_label="", y_label="probability")).axes
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b"]
+    assert [line.get_xdata()[0] for line in axes.lines] == [0.2, 0.8]
+    assert axes.yaxis_inverted()
 
 
 def test_symlog_axis_ends_near_the_data() -> None:

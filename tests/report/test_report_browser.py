@@ -13,7 +13,7 @@ from narl.report.document import Introduction, Series, Table
 from narl.report.number_format import format_number
 from narl.report.page import chart_anchor, compose_page
 from narl.report.palette import choose_looks
-from narl.report.series import lines_of
+from narl.report.series import RANK, lines_of
 
 playwright = pytest.importorskip("playwright.sync_api")
 
@@ -243,3 +243,61 @@ def test_page_fits_dark_screens_phones_and_print(tab: Tab) -> None:
     assert all(300 < width <= 390 for width in widths)
     tab.page.emulate_media(media="print")
     assert tab.page.locator(".zoom").first.is_hidden()
+
+
+def test_contents_stay_in_sight_and_open_on_a_phone(tab: Tab) -> None:
+    contents, button = tab.page.locator("#contents"), tab.page.locator("nav.contents button")
+    here = tab.page.locator("nav.contents a[aria-current]")
+    tab.page.locator("nav.contents a[href='#fig1c-small']").click()
+    tab.wait_until(lambda: "Deep Sea" in here.inner_text())
+    playwright.expect(contents).to_be_in_viewport()
+    assert button.is_hidden()
+    tab.page.set_viewport_size({"width": 390, "height": 844})
+    playwright.expect(button).to_be_in_viewport()
+    assert contents.is_hidden()
+    button.click()
+    playwright.expect(contents).to_be_in_viewport()
+    tab.page.locator("nav.contents a[href='#claims']").click()
+    playwright.expect(contents).to_be_hidden()
+    playwright.expect(tab.page.locator("#claims h2")).to_be_in_viewport()
+
+
+def test_bars_show_their_values_and_rows_their_numbers(open_page) -> None:
+    series = [
+        Series(label, [1.0, 2.0], [y, 0.5], [0.1, 0.4], [0.7, 0.6])
+        for label, y in (("a", 0.2), ("b", 0.3))
+    ]
+    bars = line_chart(*series, id="bars", x_label=RANK, y_label="share")
+    rows = line_chart(
+        Series("first", [1.0], [0.444], [0.1], [0.7]), id="rows", x_label="", y_label="probability"
+    )
+    tab = open_page(compose_page([small_section(charts=[bars, rows])]))
+    chart = "#chart-exp-smoke-bars"
+    assert tab.page.locator(f"{chart} .mark-rect path[d*='h']").count() == 4
+    assert tab.ticks(chart, "y")[0] == "0.0"
+    plot = tab.page.locator(f"{chart} .plot")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    tab.page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 0.5 * box["height"])
+    playwright.expect(tab.page.locator("#tip p")).to_have_text(f"{RANK} 1")
+    assert tab.page.locator("#tip th").all_inner_texts() == ["b", "a"]
+    texts = tab.page.locator("#chart-exp-smoke-rows .role-mark.mark-text text").all_text_contents()
+    assert texts == ["first: 0.44 [0.1, 0.7]"]
+
+
+def test_wide_tables_fit_a_desktop_and_scroll_inside_themselves_on_a_phone(open_page) -> None:
+    columns = ["claim", "x", "y", "verdict", "mean of x", "mean of y", "difference", "low", "high"]
+    columns += ["IQM", "low", "high", "P", "low", "high", "seeds", "detectable", "needed"]
+    row = ["fig1b-overestimates-riverswim", "NARL Gaussian (as printed)", "twice UCRL2 (TabulaRL)"]
+    numbers = [-1526.805, -1544.191, -1510.124]
+    row += ["undecided", 18.29932, 3354.104, *numbers, *numbers, 0.4804, 0.3269, 0.6384]
+    table = Table("t", "T", columns, [[*row, 16, 2.90814, 234.0]] * 40)
+    tab = open_page(compose_page([small_section(tables=[table])]))
+    size = "e => [e.scrollWidth - e.clientWidth, e.scrollHeight - e.clientHeight]"
+    scroll = tab.page.locator("#exp-smoke-table-t .scroll")
+    wider, taller = scroll.evaluate(size)
+    assert wider <= 1
+    assert taller > 0  # a long table does not push the rest of the page away
+    tab.page.set_viewport_size({"width": 390, "height": 844})
+    assert scroll.evaluate(size)[0] > 100
+    assert tab.page.evaluate("document.documentElement.scrollWidth") == 390

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from narl.commands.arguments import RunsFolder, Switch, import_from_working_folder, value
 from narl.commands.config_arguments import ConfigCommand
 from narl.deep.checked_config import OTHER_NAMES
 from narl.deep.config import Config
-from narl.deep.user_parts import UserParts
 from narl.errors import InputError
 from narl.options import option_fields
 from narl.validation import check_count
+
+if TYPE_CHECKING:
+    from narl.deep.user_parts import UserParts
 
 EXAMPLE = "narl train InvertedPendulum-v5 --algo narl --members 3 --radius 0.1 --seeds 0:5"
 HINTS = {
@@ -100,6 +102,8 @@ def _env_parts(args: TrainArguments) -> UserParts:
         raise InputError(f"env_workers: {args.env_workers} given; it must be 0 or more")
     if args.env_timeout is not None and not args.env_timeout > 0:
         raise InputError(f"env_timeout: {args.env_timeout:g} given; it must be more than 0")
+    from narl.deep.user_parts import UserParts
+
     return UserParts(env_workers=args.env_workers, env_timeout=args.env_timeout)
 
 

@@ -126,7 +126,7 @@ def _make_registered(env_id: str, kwargs: Mapping[str, Any]) -> gymnasium.Env:
         return gymnasium.make(name, disable_env_checker=True, **kwargs)
     except InputError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"env: {name} cannot be made: {first_line(str(error))}") from error
 
 

@@ -10,9 +10,10 @@ from jaxtyping import Float
 
 from narl.decomposition import decompose
 from narl.experiments.experiment import Result
-from narl.report.document import Chart, Series, Table
+from narl.report.document import Chart, Table
 from narl.report.number_format import format_number
-from narl.stats import Interval, aggregate_iqm, performance_profile
+from narl.report.series import interval_series, profile_series
+from narl.stats import aggregate_iqm
 
 
 def cumulative_regret(result: Result) -> Float[np.ndarray, "N K"]:
@@ -76,19 +77,6 @@ def capped(times: Float[np.ndarray, " N"], budget: float) -> Float[np.ndarray, "
     The mean is then the mean time up to the budget, and no seed is left out.
     """
     return np.minimum(times, budget)
-
-
-def interval_series(label: str, interval: Interval) -> Series:
-    """Return the row of a chart of intervals."""
-    return Series(label, [1.0], [interval.estimate], [interval.low], [interval.high])
-
-
-def profile_series(
-    label: str, scores: Float[np.ndarray, "T N"], thresholds: Float[np.ndarray, " P"]
-) -> Series:
-    """Return a performance profile: the share of runs above each threshold, with its interval."""
-    profile = performance_profile(scores, thresholds)
-    return Series(label, *(part.tolist() for part in profile))
 
 
 def solving_charts(

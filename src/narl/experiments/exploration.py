@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from narl.experiments.analysis import count_seeds, interval_series, profile_series
+from narl.experiments.analysis import count_seeds
 from narl.experiments.experiment import Experiment, Findings, Result, Scale
 from narl.experiments.fig3a import TINY
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
 from narl.report.document import Chart, Claim, Table
+from narl.report.series import interval_series, profile_series
 from narl.report.training_curves import curve
 from narl.stats import (
     aggregate_iqm,
@@ -259,7 +260,11 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
         f"chosen on them. All algorithms with a model have {MEMBERS} members and the options of "
         "the task's preset.",
         charts=[*_overall_charts(scores), *charts],
-        tables=[_overall_table(scores), *tables, comparison_table("exploration", judgements)],
+        tables=[
+            _overall_table(scores),
+            *tables,
+            comparison_table("exploration-comparisons", judgements),
+        ],
         claims=claims,
     )
 

@@ -200,30 +200,33 @@ def improvement_charts(tables: Sequence[Table]) -> list[Chart]:
     They are made from the tables, so that older outcomes have them too.
     """
     charts = []
+    place = COMPARISON.index("P(x < y)")
     for table in tables:
-        if table.columns != COMPARISON or not 1 < len(table.rows) <= MOST_ROWS:
+        if table.columns != COMPARISON or not 0 < len(table.rows) <= MOST_ROWS:
             continue
-        rows = [dict(zip(("claim", "x", "y"), row[:3], strict=True)) for row in table.rows]
-        names = [f"{row['x']} < {row['y']}" for row in rows]
-        place = COMPARISON.index("P(x < y)")
+        found: dict[tuple[Any, ...], str] = {}
+        for row in table.rows:  # two claims may rest on the same comparison
+            found.setdefault((*row[1:3], *row[place : place + 3]), row[0])
+        pairs = [key[:2] for key in found]
         series = [
             Series(
-                f"{row['claim']}: {name}" if names.count(name) > 1 else name,
-                *([1.0], *([value] for value in cells[place : place + 3])),
+                f"{claim}: {x} vs {y}" if pairs.count((x, y)) > 1 else f"{x} vs {y}",
+                *([1.0], *([value] for value in interval)),
             )
-            for row, name, cells in zip(rows, names, table.rows, strict=True)
+            for (x, y, *interval), claim in found.items()
         ]
         charts.append(
             Chart(
                 f"{table.id}-improvement",
                 "Probability of improvement",
                 "",
-                "probability that a seed of the first lies below a seed of the second",
+                "probability that the first is lower",
                 series,
                 reference=0.5,
                 reference_label="no difference",
-                caption="Estimate and 95 % bootstrap interval over seeds. At 0.5 neither is lower; "
-                "at 1 every seed of the first lies below every seed of the second.",
+                caption="The probability that a seed of the first lies below a seed of the second, "
+                "with its 95 % bootstrap interval. At 0.5 neither is lower; at 1 every seed of the "
+                "first lies below every seed of the second.",
             )
         )
     return charts

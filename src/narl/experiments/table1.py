@@ -102,8 +102,9 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
                 "Table 1",
                 grows_no_faster(growth),
                 f"mean regret grows with exponent {growth.exponent:.2f} "
-                f"[{growth.low:.2f}, {growth.high:.2f}] over the last half of T, n = {num_seeds}; it is {mean:.4g} after {episodes} "
-                f"episodes, {mean / bound:.2g} of the bound without constants and logarithms",
+                f"[{growth.low:.2f}, {growth.high:.2f}] over the last half of T, n = {num_seeds}; "
+                f"it is {mean:.4g} after {episodes} episodes, {mean / bound:.2g} "
+                "of the bound without constants and logarithms",
             )
         )
     columns = ["agent", "printed bound (Õ)", "median regret", "mean regret", "worst seed's regret"]

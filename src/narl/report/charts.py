@@ -18,7 +18,7 @@ MOST_POINTS = 200
 """Points per line that the page holds at most."""
 
 NUM_TICKS = 6
-ROW = 40
+ROW = 36
 """Pixels of a row in a chart of intervals."""
 FAR = 7
 """Powers of ten from which on a symlog axis shows only every third."""
@@ -137,13 +137,13 @@ def _reference(chart: Chart, channel: type[alt.XDatum | alt.YDatum]) -> list[alt
 def _row_layers(chart: Chart, drawn: list[Line], looks: Mapping[str, Look]) -> list[alt.Chart]:
     """Return one row per series: its name with its numbers, and below them its interval."""
     scale = alt.Scale(domain=[0, 1]) if is_share(chart) else alt.Scale(zero=False, padding=8)
-    x = alt.X("y:Q").title(chart.y_label).scale(scale).axis(grid=True, tickCount=NUM_TICKS)
+    x = alt.X("y:Q").title(chart.y_label).scale(scale).axis(tickCount=NUM_TICKS)
     y = alt.Y("s:N").sort(None).axis(None)
     own = [looks.get(line.label) for line in drawn]
     colours = ["var(--link)" if look is None else f"var(--series-{look.colour})" for look in own]
     colour = alt.Color("s:N").legend(None).scale(domain=[x.label for x in drawn], range=colours)
     name = _shown().mark_text(
-        align="left", dy=-11, fontSize=12, fill="var(--text)", limit=alt.expr("width")
+        align="left", dy=-10, fontSize=12, fill="var(--text)", limit=alt.expr("width")
     )
     return [
         *_reference(chart, alt.XDatum),
@@ -160,18 +160,23 @@ def _beside_layers(chart: Chart, drawn: list[Line], looks: Mapping[str, Look]) -
     bars = form_of(chart) == "bars"
     labels = [line.label for line in drawn]
     x = alt.X("x:O").title(chart.x_label).axis(labelAngle=0, grid=False)
+    x = x.scale(paddingInner=0.3, paddingOuter=0.15)
     beside = alt.XOffset("s:N").scale(domain=labels)
     y = alt.Y("y:Q").title(None).scale(zero=True, nice=NUM_TICKS)
     y = y.axis(_axis("linear", "y", [part for line in drawn for part in line[2:]]))
     colour, _ = _colour_and_dash(drawn, looks)
-    band = _shown().mark_rule(strokeWidth=1.5, **({"color": "var(--text)"} if bars else {}))
-    band = band.encode(x, alt.Y("l:Q").title(None), alt.Y2("h"), beside)
-    values = _shown().mark_bar() if bars else _shown().mark_point(filled=True, opacity=1, size=64)
+    values = (
+        _shown().mark_bar(fillOpacity=0.45)
+        if bars
+        else _shown().mark_point(filled=True, opacity=1, size=64)
+    )
     return [
         *_reference(chart, alt.YDatum),
         alt.Chart(alt.NamedData("at")).mark_rule(color="var(--cursor)").encode(x),
         values.encode(x, y, beside, colour),
-        band if bars else band.encode(colour),
+        _shown()
+        .mark_rule(strokeWidth=2)
+        .encode(x, alt.Y("l:Q").title(None), alt.Y2("h"), beside, colour),
         alt.Chart(alt.NamedData("cursor"))
         .mark_point(filled=True, opacity=1, size=64)
         .encode(x, y, beside, colour),

@@ -58,7 +58,7 @@ def radius_chart(id_: str, label: str, rows: Rows, over: str, idea: str = "") ->
         f"then fits are averaged{idea}. A member would be selected if the value of its mean next "
         "state is the largest within ε of the members' mean, or the closest to it if none is "
         "within ε. All radii are compared on the same 1000 steps of the policy from real states, "
-        "whatever the algorithm and its radius; lines that coincide cover each other."
+        "whatever the algorithm and its radius."
     )
     return [Chart(id_, title, RANK, "share of steps", series, caption=caption)]
 

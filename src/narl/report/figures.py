@@ -138,16 +138,16 @@ def _draw_beside(
 ) -> list[Any]:
     """Draw bars or dots side by side with their bands, and return the keys for the legend."""
     values = sorted({float(x) for line in drawn for x in line.x})
-    width = 0.8 / len(drawn)
-    keys = []
+    width = 0.65 / len(drawn)
+    keys: list[Any] = []
     for place, line in enumerate(drawn):
         colour = COLOURS[looks[line.label].colour].light
         at = np.searchsorted(values, line.x) + width * (place - (len(drawn) - 1) / 2)
         if bars:
-            keys.append(axes.bar(at, line.y, 0.9 * width, color=colour))
+            keys.append(axes.bar(at, line.y, 0.9 * width, color=colour, alpha=0.45))
         else:
             keys += axes.plot(at, line.y, color=colour, linestyle="", marker="o", markersize=4.5)
-        axes.vlines(at, line.low, line.high, color="black" if bars else colour, linewidth=1.2)
+        axes.vlines(at, line.low, line.high, color=colour, linewidth=1.2)
     axes.set_xticks(range(len(values)), [format_number(x) for x in values])
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]) if axes.dataLim.y0 < 0 else 0.0)
     return keys

@@ -10,11 +10,11 @@ from numbers import Real
 from typing import Any
 
 from narl.report.document import Claim, Table
-from narl.report.number_format import MISSING, format_column
+from narl.report.number_format import MISSING, format_column, format_number
 from narl.report.palette import Look
 from narl.report.series import Form
 
-MOST_ROOMY = 8
+MOST_ROOMY = 6
 """Columns up to which a table is set in letters of the usual size."""
 MARKS = {"holds": "✓", "fails": "✗", "undecided": "?"}
 
@@ -94,8 +94,8 @@ def facts(pairs: Mapping[str, Any]) -> str:
     return f'<dl class="facts">{"".join(items)}</dl>' if items else ""
 
 
-def table(item: Table, id: str) -> str:
-    """Return a table that a click on a header sorts; columns of numbers are aligned right.
+def table(item: Table, id: str, *, is_open: bool = True) -> str:
+    """Return a table that can be closed, and that a click on a header sorts.
 
     A column that is followed by its ends "low" and "high" is shown as one, "1.5 [1.2, 1.7]".
     """
@@ -121,18 +121,19 @@ def table(item: Table, id: str) -> str:
             key = f' data-sort="{text(_sort_key(row[place]))}"'
             words = inline(shown[place][index])
             if has_ends[place]:
-                low, high = shown[place + 1][index], shown[place + 2][index]
+                low, high = map(format_number, row[place + 1 : place + 3])
                 words += f' <span class="ends">[{low}, {high}]</span>'
             name = kinds[place] or ("whole" if len(shown[place][index]) <= 30 else "")
             cells.append(f"<{tag}{scope}{_class(name)}{key}>{words}</{tag}>")
         rows.append(f"<tr>{''.join(cells)}</tr>")
     return (
-        f'<div class="block" id="{id}"><h3 id="{id}-title">{inline(item.title)}</h3>'
+        f'<details class="block" id="{id}"{" open" if is_open else ""}>'
+        f'<summary><h3 id="{id}-title">{inline(item.title)}</h3></summary>'
         f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{id}-title">'
         f'<table class="sortable{" wide" if len(places) > MOST_ROOMY else ""}">'
         f"<thead><tr>{''.join(heads)}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
-        f"{prose(item.caption, 'muted small')}</div>"
+        f"{prose(item.caption, 'muted small')}</details>"
     )
 
 

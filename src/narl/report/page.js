@@ -75,6 +75,13 @@
 
   // --- one chart ------------------------------------------------------------------------------
 
+  const interval = (line, i) => {
+    const brief = (value) =>
+      number(value !== null && Math.abs(value) < 1 ? Number(value.toFixed(2)) : value);
+    const ends = line.low ? ` [${brief(line.low[i])}, ${brief(line.high[i])}]` : "";
+    return `${line.label}: ${brief(line.y[i])}${ends}`;
+  };
+
   const unfold = (series) =>
     series.flatMap((line) => {
       const dots = new Set(line.dots);
@@ -85,7 +92,7 @@
         l: line.low ? line.low[i] : null,
         h: line.high ? line.high[i] : null,
         dot: dots.has(i),
-        t: `${line.label}: ${number(line.y[i])}${line.low ? ` [${number(line.low[i])}, ${number(line.high[i])}]` : ""}`,
+        t: interval(line, i),
       }));
     });
 
@@ -289,7 +296,10 @@
     mark();
   };
 
+  const openAll = () => document.querySelectorAll("details").forEach((part) => (part.open = true));
+
   const start = async () => {
+    addEventListener("beforeprint", openAll);
     wireContents(document.querySelector("nav.contents"));
     document.querySelectorAll("table.sortable").forEach(wireTable);
     let failed = 0;

@@ -137,14 +137,10 @@ def _footer(sections: Sequence[Section]) -> str:
 
 def _trainings_heading(sections: Sequence[Section]) -> str:
     num_runs = sum(len(section.runs) for section in sections)
-    links = ", ".join(
-        f'<a href="#{section_anchor(section)}">{inline(section.title)}</a>' for section in sections
-    )
     return (
         '<p class="kicker">narl · report of trainings</p>\n'
         f"<h1>{text(', '.join(section.title for section in sections))}</h1>\n"
-        f'<p class="lead">{_count(num_runs, "training")}, {_count_charts(sections)}'
-        f"{f': {links}' if len(sections) > 1 else ''}</p>"
+        f'<p class="lead">{_count(num_runs, "training")}, {_count_charts(sections)}</p>'
     )
 
 
@@ -225,15 +221,17 @@ def _section(section: Section, looks: Mapping[str, Look], common: Mapping[str, A
         f'<section class="experiment" id="{id}" aria-labelledby="{id}-title">',
         f'<h2 id="{id}-title">{inline(section.title)}{scale}</h2>',
         *(f"{prose(part.text)}\n<p>{_command(part.command)}</p>" for part in section.introduction),
-        facts(own),
         f'<div class="{grid}">{"".join(cells)}</div>' if cells else "",
         "" if beside else claims,
-        *(table(item, anchor(id, "table", item.id)) for item in section.tables),
+        *(
+            table(item, anchor(id, "table", item.id), is_open=place == 0)
+            for place, item in enumerate(section.tables)
+        ),
         f'<div class="block"><h3>Notes</h3><ul class="notes">{notes}</ul></div>' if notes else "",
         f"<details><summary>{_count(len(section.runs), 'run')} behind it</summary>"
-        f"<ul>{runs}</ul></details>"
+        f"{facts(own)}<ul>{runs}</ul></details>"
         if runs
-        else "",
+        else facts(own),
         "</section>",
     ]
     return "\n".join(part for part in parts if part)

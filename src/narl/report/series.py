@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 
 from narl.errors import InputError
 from narl.report.document import Axis, Chart, Series
-from narl.stats import median_iqr
+from narl.stats import Interval, median_iqr, performance_profile
 
 MOST_KEPT = 200
 """Points of a curve that an outcome keeps: enough for a chart, and a small file."""
@@ -55,6 +55,19 @@ def mean_band(label: str, x: list[float], values: Float[np.ndarray, "N K"]) -> S
     if len(values) < 2:
         return Series(label, x, mean.tolist())
     return Series(label, x, mean.tolist(), (mean - std).tolist(), (mean + std).tolist())
+
+
+def interval_series(label: str, interval: Interval) -> Series:
+    """Return the row of a chart of intervals."""
+    return Series(label, [1.0], [interval.estimate], [interval.low], [interval.high])
+
+
+def profile_series(
+    label: str, scores: Float[np.ndarray, "T N"], thresholds: Float[np.ndarray, " P"]
+) -> Series:
+    """Return a performance profile: the share of runs above each threshold, with its interval."""
+    profile = performance_profile(scores, thresholds)
+    return Series(label, *(part.tolist() for part in profile))
 
 
 def thin_evenly(length: int, *, log: bool = False) -> Int[np.ndarray, " P"]:

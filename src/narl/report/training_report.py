@@ -22,8 +22,10 @@ from narl.report.ensemble_charts import (
     model_return_chart,
     radius_chart,
 )
+from narl.report.series import interval_series
 from narl.report.training_curves import Rows, curve, rows_with_model
 from narl.report.training_summary import TrainingSummary, label_trainings
+from narl.stats import aggregate_iqm
 
 MOST_SEEDS = 10
 """Lines of single seeds that can be told apart in one chart."""
@@ -54,7 +56,8 @@ def training_sections(trainings: Sequence[TrainingSummary]) -> list[Section]:
 
 def _section(env: str, trainings: Sequence[TrainingSummary]) -> Section:
     labelled = dict(zip(label_trainings(trainings), trainings, strict=True))
-    charts = [_return_chart(labelled), *_seed_chart(labelled), *_model_charts(labelled)]
+    charts = [_return_chart(labelled), *_iqm_chart(labelled), *_seed_chart(labelled)]
+    charts += _model_charts(labelled)
     settings = f"All settings of a training: `narl runs show {trainings[0].id}`."
     return Section(
         id=f"train-{env}",
@@ -112,6 +115,22 @@ def _return_chart(labelled: Labelled) -> Chart:
         reference_label="" if level is None else f"solved: {level:g}",
         caption=f"{caption} {_over(labelled)}",
     )
+
+
+def _iqm_chart(labelled: Labelled) -> list[Chart]:
+    """Return the interquartile means of the last returns; none unless all have several seeds."""
+    last = {
+        label: np.array(
+            [np.nan if x is None else x for x in training.rows[-1]["eval_return"]], np.float64
+        )
+        for label, training in labelled.items()
+    }
+    if len(last) < 2 or any(len(x) < 2 or not np.isfinite(x).all() for x in last.values()):
+        return []
+    series = [interval_series(label, aggregate_iqm(x[None])) for label, x in last.items()]
+    caption = "The mean of the middle half of the seeds with its 95 % bootstrap interval."
+    title, y = "Return after the last epoch", "return, interquartile mean"
+    return [Chart("iqm", title, "", y, series, caption=caption)]
 
 
 def _is_near(level: float, series: Sequence[Series]) -> bool:
