@@ -164,7 +164,7 @@ def test_training_too_large_for_memory_is_refused_before_anything_is_written(
 WRONG = {
     "": "ENV: missing; it is like `narl train InvertedPendulum-v5",
     "Hoper-v5": "env: unknown environment 'Hoper-v5'; did you mean 'Hopper-v5'?",
-    "CartPole-v1": "env: CartPole-v1 has Discrete(2) actions; narl trains on Box",
+    "FrozenLake-v1": "env: FrozenLake-v1 has Discrete(16) observations; narl trains on Box",
     "Hopper-v5 --algo narll": "--algo: unknown value 'narll'; did you mean 'narl'?",
     "Hopper-v5 --members 0": "--members: 0 is too small; the nearest valid value is 1",
     "Hopper-v5 --steps 100": "--steps: 100 is too small; 5000 random steps come first",

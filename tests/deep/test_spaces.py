@@ -4,13 +4,14 @@ import gymnasium
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from narl.deep.spaces import (
     check_spaces,
     flatten_obs,
     make_spaces,
     unflatten_action,
+    unscale_action,
     unscale_obs,
 )
 from narl.errors import InputError
@@ -116,9 +117,22 @@ def test_actions_have_environments_shape(shape):
     assert np.ravel(given).tolist() == pytest.approx(np.linspace(-3, 3, size).tolist())
 
 
+def test_discrete_action_is_the_integer_of_the_largest_entry():
+    space = Discrete(3, start=-1)
+    spaces = make_spaces(Still(Box(-1.0, 1.0, (2,)), space), "none")
+    assert (spaces.discrete, spaces.action_dim) == (True, 3)
+    actions = [unflatten_action(spaces, space, row) for row in np.eye(3, dtype=np.float32)]
+    assert actions == [-1, 0, 1]
+    assert all(space.contains(action) for action in actions)
+    row = np.array([0.0, 1.0, 0.0])
+    assert unscale_action(spaces, row) is row
+
+
 SOME = Box(-1.0, 1.0, (2,))
 REFUSED = {
-    "Discrete(2) actions": (SOME, Discrete(2)),
+    "a single action, Discrete(1)": (SOME, Discrete(1)),
+    "20000 actions, more than 10000": (SOME, Discrete(20_000)),
+    "MultiDiscrete([2 2]) actions": (SOME, MultiDiscrete([2, 2])),
     "Discrete(5) observations": (Discrete(5), SOME),
     "Dict observations": (Dict(a=SOME), SOME),
     "MultiBinary(3) observations": (MultiBinary(3), SOME),

@@ -82,6 +82,35 @@ def test_rule_agrees_with_gymnasium_on_random_states(env_id, kwargs):
         assert sum(terminated) == 0
 
 
+CLASSIC = {
+    "CartPole-v1": lambda rng: rng.uniform((-2.6, -2, -0.25, -2), (2.6, 2, 0.25, 2)),
+    "Acrobot-v1": lambda rng: rng.uniform((-np.pi, -np.pi, -4, -9), (np.pi, np.pi, 4, 9)),
+    "MountainCar-v0": lambda rng: rng.uniform((0.4, -0.07), (0.6, 0.07)),
+}
+
+
+@pytest.mark.parametrize("env_id", CLASSIC)
+def test_rule_of_classic_control_agrees_with_gymnasium_on_random_states(env_id):
+    rng, rule = np.random.default_rng(7), find_preset(env_id).termination
+    host = open_env(env_id, 0, scaling="none")
+    outcomes = []
+    for _ in range(NUM_STATES):
+        host.reset()
+        host.env.unwrapped.state = CLASSIC[env_id](rng)
+        action = np.eye(host.spaces.action_dim, dtype=np.float32)[rng.integers(2)]
+        step = host.step(action)
+        obs = jnp.asarray(step.obs)
+        outcomes.append((bool(rule(obs, jnp.asarray(action), obs)), step.terminated))
+    host.close()
+    done, terminated = zip(*outcomes, strict=True)
+    assert done == terminated
+    assert 15 < sum(terminated) < NUM_STATES - 15
+
+
+def test_rule_of_mountain_car_holds_for_its_own_goal_only():
+    assert find_preset("MountainCar-v0", {"goal_velocity": 0.02}).termination is None
+
+
 LIMITS = {
     "inverted_pendulum": (
         4,
@@ -105,6 +134,14 @@ LIMITS = {
         [(0.199,), (1.001,), (NAN,), (INF,), (0.5, NAN), (0.5, INF), [0.5] + [0.0] * 25 + [NAN]],
     ),
     "humanoid": (45, [(1.01,), (1.99,), (1.4, NAN)], [(1.0,), (2.0,), (NAN,), (INF,)]),
+    "mountain_car": (2, [(0.4999, 0.01), (0.5, -0.001)], [(0.5, 0.0), (0.6, 0.07)]),
+    "cart_pole": (
+        4,
+        [(2.39, 9, 0.2), (-2.39, 9, -0.2), (0, 0, 0, 99)],
+        [(2.41,), (-2.41,), (0, 0, 0.21), (0, 0, -0.21)],
+    ),
+    # Hanging and horizontal; then upright, and with the second link pointing up from the first.
+    "acrobot": (6, [(1, 0, 1, 0), (0, 1, 1, 0)], [(-1, 0, 1, 0), (-0.8, 0.6, 0.8, 0.6)]),
     "mountain_car_continuous": (
         2,
         [(0.4499, 0.01), (0.45, -0.001), (0.6, -0.07), (NAN, 0.01), (0.5, NAN)],

@@ -220,7 +220,11 @@ def test_fault_before_the_first_checkpoint_leaves_no_folder(tmp_path, monkeypatc
     ("config", "line"),
     [
         (quick_config(env="toy_worlds:Toi-v0"), "env: unknown environment 'Toi-v0'.*'Toy-v0'"),
-        (quick_config(env="CartPole-v1"), r"env: CartPole-v1 has Discrete\(2\) actions"),
+        (quick_config(env="FrozenLake-v1"), r"env: FrozenLake-v1 has Discrete\(16\) observations"),
+        (
+            quick_config(env="CartPole-v1", target_entropy=-1.0),
+            "target_entropy: -1 is out of range; 2 discrete actions have .* from 0 to 0.6931$",
+        ),
         (quick_config("narl", termination="known"), "termination: no rule is known for"),
         (quick_config(buffer=10**9, steps=10**9), "memory: it needs .* GB and .* are available"),
     ],

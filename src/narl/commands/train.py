@@ -31,13 +31,13 @@ HINTS = {
 
 @dataclasses.dataclass(frozen=True)
 class TrainArguments:
-    """Train a policy on a Gymnasium environment with Box observations and actions.
+    """Train a policy on a Gymnasium environment with Box observations and Box or Discrete actions.
 
     - ENV is like Hopper-v5, or my_module:MyEnv-v0 if my_module registers it: an installed package,
       or a file my_module.py in this folder.
     - An option that is left out has the value of the environment's preset (InvertedPendulum,
-      Hopper, HalfCheetah, Walker2d, Ant, Humanoid, MountainCarContinuous and the tasks narl/…), or
-      else its default.
+      Hopper, HalfCheetah, Walker2d, Ant, Humanoid, MountainCarContinuous, CartPole, Acrobot,
+      MountainCar and the tasks narl/…), or else its default.
     - An option with algorithms in brackets has an effect with these algorithms only.
     - A checkpoint is written after every epoch and after Ctrl-C. The same command, or narl resume,
       continues from there. A finished run is stored, and found when the command is repeated.

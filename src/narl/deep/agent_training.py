@@ -17,6 +17,7 @@ from narl.deep.run_artifacts import networks
 from narl.deep.snapshot import State, capture, restore
 from narl.deep.spaces import Spaces
 from narl.deep.trainer import Trainer
+from narl.deep.training_environment import check_target_entropy
 from narl.deep.training_session import train_epochs
 from narl.deep.user_parts import UserParts
 from narl.errors import first_line
@@ -26,6 +27,7 @@ class AgentTraining:
     """A training that goes on over several calls of `Agent.learn`, without a run folder."""
 
     def __init__(self, config: Config, spaces: Spaces, parts: UserParts) -> None:
+        check_target_entropy(config, spaces)
         self.config, self.spaces, self.parts = config, spaces, parts
         self.trainer: Trainer | None = None
         self.state: State | None = None

@@ -142,6 +142,8 @@ class Algorithm:
     """Steps of an episode inside the model."""
     step_rules: tuple[StepRule, ...] = ()
     """The ways to select among the members; `ReplicaParams.step_rule` says which one is used."""
+    discrete: bool = False
+    """Whether actions are one of ``action_dim`` kinds."""
 
     def init(
         self, seed: UInt[Array, ""], params: ReplicaParams, obs: Float[Array, " D"]
@@ -151,7 +153,7 @@ class Algorithm:
         config, dims = self.config, (self.obs_dim, self.action_dim)
         learns_end = config.uses_model and self.known_termination is None
         key_act = jax.random.fold_in(key_replica, _FIRST_ACTION)
-        sac = init_sac(key_sac, *dims, config)
+        sac = init_sac(key_sac, *dims, config, self.discrete)
         return ReplicaState(
             key=jax.random.key_data(key_replica),
             params=params,
@@ -222,7 +224,7 @@ class Algorithm:
         if random:
             action = self._random_action(key)
         else:
-            action = draw_action(key, state.sac.actor, obs[None]).action[0]
+            action = draw_action(key, state.sac.actor, obs[None], self.discrete).action[0]
         new = state._replace(real=real, obs=obs, action=action, bonus_state=bonus_state)
         return new, action
 
@@ -242,7 +244,7 @@ class Algorithm:
         self, state: ReplicaState, starts: Float[Array, "B D"], info: StepInfo
     ) -> tuple[ReplicaState, Assessment]:
         """Return what model and critics expect from ``starts``; reset the sums of the losses."""
-        action = mode_action(state.sac.actor, starts)
+        action = mode_action(state.sac.actor, starts, self.discrete)
         value = twin_values(state.sac.critic, starts, action).min(0)
         returns = mean_returns = jnp.full((starts.shape[0], 1), jnp.nan)
         if state.ensemble is not None:
@@ -252,6 +254,9 @@ class Algorithm:
         return state._replace(loss_sums=zero_losses()), assessment
 
     def _random_action(self, key: PRNGKeyArray) -> Float[Array, " A"]:
+        if self.discrete:
+            kind = jax.random.randint(key, (), 0, self.action_dim)
+            return jax.nn.one_hot(kind, self.action_dim)
         return jax.random.uniform(key, (self.action_dim,), minval=-1.0, maxval=1.0)
 
     def _batches(self, key: PRNGKeyArray, state: ReplicaState) -> Batch:

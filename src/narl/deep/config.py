@@ -130,9 +130,15 @@ class Config(OptimismOptions, ModelOptions, LearningOptions):
         epoch = max(step - self.initial_steps, 0) // self.epoch_length
         return rollout_length(self.rollout_schedule, epoch)
 
-    def entropy_target(self, action_dim: int) -> float:
-        """Return the target entropy; by default minus the number of actions."""
-        return -float(action_dim) if self.target_entropy is None else self.target_entropy
+    def entropy_target(self, action_dim: int, discrete: bool = False) -> float:
+        """Return the target entropy.
+
+        By default it is minus the number of actions, or half of the largest entropy log n of n
+        discrete actions.
+        """
+        if self.target_entropy is not None:
+            return self.target_entropy
+        return 0.5 * math.log(action_dim) if discrete else -float(action_dim)
 
     def record(self) -> dict[str, Any]:
         """Return the JSON that a run folder records; the run's id is a hash of it."""

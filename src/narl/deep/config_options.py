@@ -82,7 +82,7 @@ class LearningOptions:
         None,
         "entropy of the policy that the temperature aims at",
         _POLICY,
-        default_text="preset, or minus the number of actions",
+        default_text="preset, or minus the number of actions; (log n)/2 for n discrete actions",
         preset=True,
         between=(-1e6, 1e6),
     )
@@ -100,12 +100,14 @@ class LearningOptions:
         0.005,
         "share of the critics that is mixed into the target critics at every update (τ)",
         _POLICY,
+        preset=True,
         between=(1e-8, 1.0),
     )
     learning_rate: float = number(
         3e-4,
         "Adam's learning rate of actor, critics and temperature",
         _POLICY,
+        preset=True,
         between=(1e-12, 1.0),
     )
     initial_temperature: float = number(

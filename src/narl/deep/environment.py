@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Discrete
 from gymnasium.wrappers import TimeLimit
 from jaxtyping import Float32
 
@@ -73,7 +73,7 @@ class HostEnv:
         self._num_later = 0
         """Number of episodes since the one with the last seed."""
         self._episode: EpisodeRecord | None = None
-        assert isinstance(env.action_space, Box)
+        assert isinstance(env.action_space, Box | Discrete)
         self._action_space = env.action_space
         self._obs_shape = env.observation_space.shape
         for space in (env.unwrapped.observation_space, env.unwrapped.action_space):
@@ -121,7 +121,7 @@ class HostEnv:
         return obs
 
     def step(self, action: Float32[np.ndarray, " A"]) -> Step:
-        """Take an action in [−1, 1]^A."""
+        """Take an action, a vector as the networks give it."""
         self.num_steps += 1
         return self._take(action, f"step {self.num_steps}")
 

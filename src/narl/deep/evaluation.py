@@ -58,7 +58,7 @@ def play_episode(actor: Network, env: HostEnv, seed: int, horizon: int) -> Itera
     """Yield the steps of one deterministic episode of at most ``horizon`` steps."""
     obs = env.reset(seed=seed)
     for _ in range(horizon):
-        step = env.step(act_in_numpy(actor, obs))
+        step = env.step(act_in_numpy(actor, obs, discrete=env.spaces.discrete))
         yield step
         if step.terminated or step.truncated:
             return

@@ -1,4 +1,8 @@
-"""Networks as plain functions over nested tuples: multilayer perceptron, actor, twin critic."""
+"""Networks as plain functions over nested tuples: multilayer perceptron, actor, twin critic.
+
+The actor of discrete actions gives a logit per action, and its critics a value per action. Actions
+are then vectors of 0 and a single 1 (see `narl.deep.spaces`).
+"""
 
 from __future__ import annotations
 
@@ -94,9 +98,15 @@ class Drawn(NamedTuple):
     log_prob: Float[Array, " B"]
 
 
-def init_actor(key: PRNGKeyArray, obs_dim: int, action_dim: int, hidden: Sequence[int]) -> Network:
-    """Return the policy's network: mean and log standard deviation of every action."""
-    return init_network(key, (obs_dim, *hidden, 2 * action_dim))
+def init_actor(
+    key: PRNGKeyArray,
+    obs_dim: int,
+    action_dim: int,
+    hidden: Sequence[int],
+    discrete: bool = False,
+) -> Network:
+    """Return the policy's network: mean and log standard deviation, or logit, of every action."""
+    return init_network(key, (obs_dim, *hidden, action_dim if discrete else 2 * action_dim))
 
 
 def action_gaussian(actor: Network, obs: Float[Array, "B D"]) -> ActionGaussian:
@@ -116,20 +126,42 @@ def squash(given: ActionGaussian, noise: Float[Array, "B A"]) -> Drawn:
     return Drawn(jnp.tanh(u), (gaussian - volume).sum(-1))
 
 
-def draw_action(key: PRNGKeyArray, actor: Network, obs: Float[Array, "B D"]) -> Drawn:
+def action_log_probs(actor: Network, obs: Float[Array, "B D"]) -> Float[Array, "B A"]:
+    """Return log π(a|obs) of every discrete action."""
+    return jax.nn.log_softmax(apply_network(actor, obs))
+
+
+def draw_action(
+    key: PRNGKeyArray, actor: Network, obs: Float[Array, "B D"], discrete: bool = False
+) -> Drawn:
     """Draw an action a ~ π(·|obs) per observation."""
+    if discrete:
+        log_probs = action_log_probs(actor, obs)
+        action = jax.nn.one_hot(jax.random.categorical(key, log_probs), log_probs.shape[-1])
+        return Drawn(action, (action * log_probs).sum(-1))
     given = action_gaussian(actor, obs)
     return squash(given, jax.random.normal(key, given.mean.shape))
 
 
-def mode_action(actor: Network, obs: Float[Array, "B D"]) -> Float[Array, "B A"]:
-    """Return tanh(mean), the action of a policy that is evaluated."""
+def mode_action(
+    actor: Network, obs: Float[Array, "B D"], discrete: bool = False
+) -> Float[Array, "B A"]:
+    """Return the action of a policy that is evaluated: tanh(mean), or the most likely one."""
+    if discrete:
+        logits = apply_network(actor, obs)
+        return jax.nn.one_hot(logits.argmax(-1), logits.shape[-1])
     return jnp.tanh(action_gaussian(actor, obs).mean)
 
 
-def init_critic(key: PRNGKeyArray, obs_dim: int, action_dim: int, hidden: Sequence[int]) -> Network:
+def init_critic(
+    key: PRNGKeyArray,
+    obs_dim: int,
+    action_dim: int,
+    hidden: Sequence[int],
+    discrete: bool = False,
+) -> Network:
     """Return twin critics, stacked along a leading axis of 2."""
-    sizes = (obs_dim + action_dim, *hidden, 1)
+    sizes = (obs_dim, *hidden, action_dim) if discrete else (obs_dim + action_dim, *hidden, 1)
     return jax.vmap(lambda k: init_network(k, sizes))(jax.random.split(key, 2))
 
 
@@ -137,5 +169,17 @@ def twin_values(
     critic: Network, obs: Float[Array, "B D"], action: Float[Array, "B A"]
 ) -> Float[Array, "2 B"]:
     """Return the values Q_1(s,a) and Q_2(s,a)."""
+    if values_all_actions(critic, obs.shape[-1]):
+        return (all_twin_values(critic, obs) * action).sum(-1)
     x = jnp.concatenate([obs, action], axis=-1)
     return apply_network(critic, jnp.broadcast_to(x, (2, *x.shape)))[..., 0]
+
+
+def all_twin_values(critic: Network, obs: Float[Array, "B D"]) -> Float[Array, "2 B A"]:
+    """Return the values Q_1(s,a) and Q_2(s,a) of every discrete action."""
+    return apply_network(critic, jnp.broadcast_to(obs, (2, *obs.shape)))
+
+
+def values_all_actions(critic: Network, obs_dim: int) -> bool:
+    """Return whether critics give a value per discrete action: actions are not among the inputs."""
+    return critic[0].w.shape[-2] == obs_dim

@@ -11,14 +11,14 @@ from typing import Any
 
 import jax
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Discrete
 from jaxtyping import Float
 
 from narl.deep.config import Config
 from narl.deep.environment import HostEnv
 from narl.deep.networks import LOG_STD_RANGE, Layer, Network
 from narl.deep.sac import init_sac
-from narl.deep.spaces import Spaces, flatten_obs, unflatten_action
+from narl.deep.spaces import Spaces, flatten_obs, spaces_from, unflatten_action
 from narl.errors import InputError
 
 _NO_POLICY = "run: it holds no policy; `narl train` makes runs that do"
@@ -30,7 +30,7 @@ class Interface:
 
     spaces: Spaces
     obs_shape: tuple[int, ...]
-    action_space: Box
+    action_space: Box | Discrete
     first_entries: bool = False
     """Whether a longer observation is cut: Ant's and Humanoid's policies see its first entries."""
 
@@ -40,20 +40,27 @@ class Interface:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return all fields as arrays for a run folder; see `interface_from`."""
-        return {
-            "interface.obs_shape": np.array(self.obs_shape, np.int64),
-            "interface.obs_shift": self.spaces.obs_shift,
-            "interface.obs_scale": self.spaces.obs_scale,
-            "interface.action_low": self.action_space.low,
-            "interface.action_high": self.action_space.high,
-            "interface.first_entries": np.array(self.first_entries),
+        space = self.action_space
+        actions: dict[str, np.ndarray]
+        if isinstance(space, Discrete):
+            ends = (space.start, space.start + space.n - 1)
+            low, high = (np.array(end, np.int64) for end in ends)
+            actions = {"action_low": low, "action_high": high, "discrete": np.array(True)}
+        else:
+            actions = {"action_low": space.low, "action_high": space.high}
+        fields = actions | {
+            "obs_shape": np.array(self.obs_shape, np.int64),
+            "obs_shift": self.spaces.obs_shift,
+            "obs_scale": self.spaces.obs_scale,
+            "first_entries": np.array(self.first_entries),
         }
+        return {f"interface.{name}": array for name, array in fields.items()}
 
 
 def interface_of(env: HostEnv, first_entries: bool = False) -> Interface:
     """Return the interface of an environment."""
     space = env.env.action_space
-    assert isinstance(space, Box)
+    assert isinstance(space, Box | Discrete)
     assert env.env.observation_space.shape is not None
     return Interface(env.spaces, env.env.observation_space.shape, space, first_entries)
 
@@ -65,21 +72,21 @@ def interface_from(arrays: Mapping[str, np.ndarray]) -> Interface:
         raise InputError(_NO_POLICY)
     fields = {name: arrays[f"interface.{name}"] for name in names}
     low, high = fields["action_low"], fields["action_high"]
-    spaces = Spaces(
-        obs_dim=fields["obs_shift"].size,
-        action_dim=low.size,
-        action_low=np.ravel(low).astype(np.float64),
-        action_high=np.ravel(high).astype(np.float64),
-        obs_shift=fields["obs_shift"],
-        obs_scale=fields["obs_scale"],
-    )
+    space: Box | Discrete
+    if "interface.discrete" in arrays:
+        space = Discrete(int(high - low) + 1, start=int(low))
+    else:
+        space = Box(low, high, dtype=low.dtype.type)
+    spaces = spaces_from(space, fields["obs_shift"], fields["obs_scale"])
     shape = tuple(int(size) for size in fields["obs_shape"])
-    box = Box(low, high, dtype=low.dtype.type)
-    return Interface(spaces, shape, box, bool(fields["first_entries"]))
+    return Interface(spaces, shape, space, bool(fields["first_entries"]))
 
 
 def check_interface(learned: Interface, present: Interface, name: str) -> None:
     """Refuse an environment whose spaces are not those that the agent learned with."""
+    own_space, space = learned.action_space, present.action_space
+    if Discrete in (type(own_space), type(space)) and own_space != space:
+        raise InputError(f"env: {name} has {space} actions; the agent learned with {own_space}")
     shapes = {
         "observations": (learned.obs_shape, present.obs_shape),
         "actions": (learned.action_space.shape, present.action_space.shape),
@@ -159,10 +166,14 @@ class Policy:
         if not np.isfinite(vectors).all():
             raise InputError("obs: it holds numbers that are not finite; all must be finite")
         # A single observation stays a vector: evaluations compute with vectors, to the same bits.
-        squashed = act_in_numpy(self.actor(seed), vectors if is_batch else vectors[0], generator)
-        squashed = np.atleast_2d(squashed)
         space, spaces = self.interface.action_space, self.interface.spaces
-        actions = np.stack([unflatten_action(spaces, space, row) for row in squashed])
+        rows = act_in_numpy(
+            self.actor(seed),
+            vectors if is_batch else vectors[0],
+            generator,
+            discrete=spaces.discrete,
+        )
+        actions = np.stack([unflatten_action(spaces, space, row) for row in np.atleast_2d(rows)])
         return actions if is_batch else actions[0]
 
     def _batch(self, obs: Any) -> tuple[np.ndarray, bool]:
@@ -197,13 +208,24 @@ class Policy:
 
 
 def act_in_numpy(
-    actor: Network, obs: Float[np.ndarray, "*B D"], generator: np.random.Generator | None = None
+    actor: Network,
+    obs: Float[np.ndarray, "*B D"],
+    generator: np.random.Generator | None = None,
+    *,
+    discrete: bool = False,
 ) -> Float[np.ndarray, "*B A"]:
-    """Return tanh(mean) of the policy, or tanh(mean + std·noise) with a generator."""
+    """Return tanh(mean) of the policy, or tanh(mean + std·noise) with a generator.
+
+    Of discrete actions, it is the most likely one, or one that the generator draws.
+    """
     x = obs
     for layer in actor[:-1]:
         x = np.maximum(x @ layer.w + layer.b, 0.0)
     output = x @ actor[-1].w + actor[-1].b
+    if discrete:
+        # The largest of the logits, each with Gumbel noise, is a draw of the softmax.
+        noise = 0.0 if generator is None else generator.gumbel(size=output.shape)
+        return np.eye(output.shape[-1], dtype=np.float32)[np.argmax(output + noise, axis=-1)]
     action_dim = output.shape[-1] // 2
     mean = output[..., :action_dim]
     if generator is None:
@@ -231,7 +253,7 @@ def initial_actors(config: Config, interface: Interface) -> Network:
     @jax.jit
     def init_actor(seed: np.uint32) -> Network:
         _, key_sac, _, _ = jax.random.split(jax.random.key(seed), 4)
-        return init_sac(key_sac, *dims, config).actor
+        return init_sac(key_sac, *dims, config, interface.spaces.discrete).actor
 
     actors = [init_actor(np.uint32(seed)) for seed in config.seeds]
     return jax.tree.map(lambda *layers: np.stack(layers), *actors)

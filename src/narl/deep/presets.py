@@ -200,6 +200,33 @@ _TASKS: Mapping[str, Mapping[str, object]] = MappingProxyType(
 """Settings of tasks on which exploration matters, by id without action cost and version."""
 
 
+def _classic(**others: object) -> Mapping[str, object]:
+    """Return the settings of a small task with discrete actions.
+
+    With SAC's usual rates the critics are far from converged after so few steps.
+    """
+    return _task(hidden=(64, 64), polyak=0.02, learning_rate=1e-3, **others)  # type: ignore[arg-type]
+
+
+_CLASSIC: Mapping[str, tuple[Mapping[str, object], TerminationFn]] = MappingProxyType(
+    {
+        "CartPole-v1": (
+            _classic(steps=5_000, initial_steps=500, epoch_length=500, solved_return=475.0),
+            termination.cart_pole,
+        ),
+        "Acrobot-v1": (
+            _classic(steps=10_000, initial_steps=1_000, solved_return=-100.0),
+            termination.acrobot,
+        ),
+        "MountainCar-v0": (
+            _classic(steps=20_000, initial_steps=1_000, solved_return=-110.0),
+            termination.mountain_car,
+        ),
+    }
+)
+"""Settings of tasks with discrete actions, and the rules by which their episodes end."""
+
+
 @implements("app:d")
 def find_preset(env_id: str, env_kwargs: Mapping[str, object] | None = None) -> Preset | None:
     """Return the settings for a Gymnasium id, or None for an environment without a preset.
@@ -224,6 +251,9 @@ def find_preset(env_id: str, env_kwargs: Mapping[str, object] | None = None) -> 
     plain_id = env_id.removeprefix("gymnasium:").removeprefix("narl:")
     name, _, version = plain_id.rpartition("-")
     given = env_kwargs or {}
+    if plain_id in _CLASSIC:
+        overrides, rule = _CLASSIC[plain_id]
+        return Preset(env_id, overrides, None if "goal_velocity" in given else rule)
     if version == "v0":
         return _find_task_preset(env_id, name, given)
     column = _COLUMNS.get(name)

@@ -135,11 +135,11 @@ def imagine_step(
     Predictions are draws where ``noisy`` and the configuration asks for draws, else means.
     """
     key_policy, key_model, key_select, key_bonus = jax.random.split(key, 4)
-    actor, config = context.sac.actor, context.config
+    sac, config = context.sac, context.config
     if deterministic:
-        action = mode_action(actor, obs)
+        action = mode_action(sac.actor, obs, sac.discrete)
     else:
-        action = draw_action(key_policy, actor, obs).action
+        action = draw_action(key_policy, sac.actor, obs, sac.discrete).action
     noisy = noisy if config.draw == "sample" else False
     candidates = make_candidates(key_model, context, obs, action, lot, noisy)
     selected, bonus = _select(key_select, key_bonus, context, candidates)

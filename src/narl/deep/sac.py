@@ -1,4 +1,8 @@
-"""Soft actor-critic: losses, the soft value of App. E, and many updates in one scan."""
+"""Soft actor-critic: losses, the soft value of App. E, and many updates in one scan.
+
+Expectations over discrete actions are exact sums (Christodoulou 2019); those over continuous
+actions are estimated from drawn actions.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,13 @@ from narl.deep.config import Config
 from narl.deep.networks import (
     Network,
     action_gaussian,
+    action_log_probs,
+    all_twin_values,
     init_actor,
     init_critic,
     squash,
     twin_values,
+    values_all_actions,
 )
 from narl.paper import implements
 
@@ -53,6 +60,11 @@ class Sac(NamedTuple):
     critic_opt: optax.OptState
     alpha_opt: optax.OptState
 
+    @property
+    def discrete(self) -> bool:
+        """Whether actions are discrete; the shapes of the networks tell."""
+        return values_all_actions(self.critic, self.actor[0].w.shape[-2])
+
 
 class Losses(NamedTuple):
     """Losses and other figures of an update."""
@@ -62,13 +74,13 @@ class Losses(NamedTuple):
     alpha_loss: Float[Array, ""]
     temperature: Float[Array, ""]
     entropy: Float[Array, ""]
-    """−log π(a|s), averaged over the batch."""
+    """−log π(a|s), averaged over the batch; of discrete actions the expectation over a."""
     q_value: Float[Array, ""]
     """Mean of both critics on the batch."""
 
 
 class Noise(NamedTuple):
-    """Standard normal draws behind the actions of one update."""
+    """Standard normal draws behind the actions of one update; empty for discrete actions."""
 
     target: Float[Array, "B A"]
     actor: Float[Array, "B A"]
@@ -85,11 +97,13 @@ def optimiser(config: Config) -> optax.GradientTransformation:
     return optax.adam(config.learning_rate)
 
 
-def init_sac(key: PRNGKeyArray, obs_dim: int, action_dim: int, config: Config) -> Sac:
+def init_sac(
+    key: PRNGKeyArray, obs_dim: int, action_dim: int, config: Config, discrete: bool = False
+) -> Sac:
     """Return fresh networks; the target critics begin as copies of the critics."""
     key_actor, key_critic = jax.random.split(key)
-    actor = init_actor(key_actor, obs_dim, action_dim, config.hidden)
-    critic = init_critic(key_critic, obs_dim, action_dim, config.hidden)
+    actor = init_actor(key_actor, obs_dim, action_dim, config.hidden, discrete)
+    critic = init_critic(key_critic, obs_dim, action_dim, config.hidden, discrete)
     log_alpha = jnp.log(jnp.float32(config.initial_temperature))
     opt = optimiser(config)
     target = jax.tree.map(jnp.copy, critic)
@@ -98,15 +112,27 @@ def init_sac(key: PRNGKeyArray, obs_dim: int, action_dim: int, config: Config) -
     )
 
 
+def expected_value(
+    actor: Network, critic: Network, alpha: Float[Array, ""], obs: Float[Array, "B D"]
+) -> tuple[Float[Array, " B"], Float[Array, " B"]]:
+    """Return Σ_a π(a|s)·(min_i Q_i(s,a) − α log π(a|s)) over discrete actions; and E log π(a|s)."""
+    log_probs = action_log_probs(actor, obs)
+    probs, q = jnp.exp(log_probs), all_twin_values(critic, obs).min(0)
+    return (probs * (q - alpha * log_probs)).sum(-1), (probs * log_probs).sum(-1)
+
+
 @implements("app:e")
 def soft_value(
     key: PRNGKeyArray, sac: Sac, obs: Float[Array, "*K B D"], num_samples: int = 1
 ) -> Float[Array, "*K B"]:
     """Estimate V(s) = E_{a∼π}[min_i Q_i(s,a) − α log π(a|s)] from ``num_samples`` actions.
 
-    A leading axis is one of candidates: the noise of the actions is common to them.
+    A leading axis is one of candidates: the noise of the actions is common to them. The value of
+    discrete actions is exact.
     """
     alpha, flat = jnp.exp(sac.log_alpha), obs.reshape(-1, obs.shape[-1])
+    if sac.discrete:
+        return expected_value(sac.actor, sac.critic, alpha, flat)[0].reshape(obs.shape[:-1])
     gaussian = action_gaussian(sac.actor, flat)
 
     def once(key: PRNGKeyArray) -> Array:
@@ -135,6 +161,8 @@ def td_target(
     alpha = jnp.exp(sac.log_alpha)
 
     def following(next_obs: Float[Array, "B D"]) -> Float[Array, " B"]:
+        if sac.discrete:
+            return expected_value(sac.actor, sac.target, alpha, next_obs)[0]
         drawn = squash(action_gaussian(sac.actor, next_obs), noise)
         return twin_values(sac.target, next_obs, drawn.action).min(0) - alpha * drawn.log_prob
 
@@ -161,6 +189,9 @@ def actor_loss(
     obs: Float[Array, "B D"],
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """Return E[α log π(a|s) − min_i Q_i(s,a)]; and the mean log density."""
+    if values_all_actions(critic, obs.shape[-1]):
+        value, log_prob = expected_value(actor, critic, jnp.exp(log_alpha), obs)
+        return -value.mean(), log_prob.mean()
     drawn = squash(action_gaussian(actor, obs), noise)
     q = twin_values(critic, obs, drawn.action).min(0)
     return (jnp.exp(log_alpha) * drawn.log_prob - q).mean(), drawn.log_prob.mean()
@@ -194,7 +225,7 @@ def update(
     step, actor_opt = opt.update(grad, sac.actor_opt)
     actor = optax.apply_updates(sac.actor, step)
     loss_alpha, grad = jax.value_and_grad(alpha_loss)(
-        sac.log_alpha, log_prob, config.entropy_target(batch.action.shape[-1])
+        sac.log_alpha, log_prob, config.entropy_target(batch.action.shape[-1], sac.discrete)
     )
     step, alpha_opt = opt.update(grad, sac.alpha_opt)
     log_alpha = optax.apply_updates(sac.log_alpha, step)
@@ -211,10 +242,11 @@ def update_many(
     choose: DrawChooseFn | None = None,
 ) -> tuple[Sac, Losses]:
     """Do one update per leading entry of ``batches``, in order, and average the losses."""
-    num_updates, *shape = batches.action.shape
+    num_updates, num_rows, action_dim = batches.action.shape
     keys = jax.random.split(key, num_updates)
+    shape = num_rows, 0 if sac.discrete else action_dim
     # All draws before the loop: in it they would be many small kernels.
-    noise = jax.vmap(lambda k: draw_noise(k, (shape[0], shape[1])))(keys)
+    noise = jax.vmap(lambda k: draw_noise(k, shape))(keys)
 
     def body(sac: Sac, item: tuple[Noise, Batch, Array]) -> tuple[Sac, Losses]:
         noise, batch, key = item

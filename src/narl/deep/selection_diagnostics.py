@@ -61,10 +61,11 @@ def diagnose(key: PRNGKeyArray, context: ModelContext, real: Replay) -> Seen:
     key_start, key_action, key_model, key_past = jax.random.split(key, 4)
     obs_dim = context.sac.actor[0].w.shape[0]
     obs = unpack(sample(key_start, real, (NUM_STEPS,)), obs_dim).obs
-    action = draw_action(key_action, context.sac.actor, obs).action
+    discrete = context.sac.discrete
+    action = draw_action(key_action, context.sac.actor, obs, discrete).action
     candidates = make_candidates(key_model, context, obs, action, jnp.zeros(NUM_STEPS))
     mean, values = candidates.mean, candidates.values(candidates.mean.next_obs)
-    past_action = draw_action(key_action, context.bonus_state.past_actor, obs).action
+    past_action = draw_action(key_action, context.bonus_state.past_actor, obs, discrete).action
     past = predict_members(key_past, context.ensemble, obs, past_action, context.config)
     offset = mean.next_obs - mean.next_obs.mean(0)
     members = jnp.arange(mean.reward.shape[0])[:, None]

@@ -1,7 +1,8 @@
-"""Conversions between an environment's Box spaces and the vectors of the networks.
+"""Conversions between an environment's spaces and the vectors of the networks.
 
 Networks take float32 vectors: observations are flattened, with bounded entries mapped to [−1, 1].
-Networks give actions in [−1, 1]^A, whatever the environment's bounds, shape and dtype.
+Networks give actions in [−1, 1]^A, whatever the environment's bounds, shape and dtype; one of n
+discrete actions is a vector of n numbers, 1 for this action and 0 for the others.
 """
 
 import functools
@@ -11,7 +12,7 @@ from typing import Any, Literal, TypeVar
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Discrete
 from jaxtyping import Float, Float32, Float64
 
 from narl.errors import InputError, unknown
@@ -21,7 +22,12 @@ Scaling = Literal["bounds", "none"]
 _WIDEST_SPAN = 1e6
 """Wider bounds mean "no bounds": mapped to [−1, 1], usual values would be tiny numbers."""
 
-_SUPPORTED = "narl trains on Box observations and Box actions with finite bounds"
+_MOST_ACTIONS = 10_000
+"""Discrete actions of more kinds would fill the buffers."""
+
+_SUPPORTED = (
+    "narl trains on Box observations, and Discrete actions or Box actions with finite bounds"
+)
 
 Vectors = TypeVar("Vectors", bound=Any)
 
@@ -36,6 +42,8 @@ class Spaces:
     action_high: Float64[np.ndarray, " A"]
     obs_shift: Float32[np.ndarray, " D"]
     obs_scale: Float32[np.ndarray, " D"]
+    discrete: bool = False
+    """Whether actions are one of ``action_dim`` kinds, each a vector of 0 and a single 1."""
 
     @functools.cached_property
     def action_centre(self) -> Float64[np.ndarray, " A"]:
@@ -88,6 +96,10 @@ def check_spaces(env: gymnasium.Env) -> None:
 
 def _problem(space: object, role: str) -> str | None:
     """Return the problem of a space in a few words that follow "has"; None: there is none."""
+    if isinstance(space, Discrete) and role == "action":
+        if space.n == 1:
+            return "a single action, Discrete(1)"
+        return f"{space.n} actions, more than {_MOST_ACTIONS}" if space.n > _MOST_ACTIONS else None
     if not isinstance(space, Box):
         named = type(space).__name__ if isinstance(space, gymnasium.spaces.Dict) else space
         return f"{named} {role}s"
@@ -117,7 +129,7 @@ def make_spaces(env: gymnasium.Env, scaling: Scaling) -> Spaces:
     check_spaces(env)
     obs_space, action_space = env.observation_space, env.action_space
     assert isinstance(obs_space, Box)
-    assert isinstance(action_space, Box)
+    assert isinstance(action_space, Box | Discrete)
     low = np.ravel(obs_space.low).astype(np.float64)
     high = np.ravel(obs_space.high).astype(np.float64)
     shift, scale = np.zeros_like(low), np.ones_like(low)
@@ -127,15 +139,24 @@ def make_spaces(env: gymnasium.Env, scaling: Scaling) -> Spaces:
         mapped = np.isfinite(low) & np.isfinite(high) & (half > 0) & (half < _WIDEST_SPAN / 2)
         shift[mapped] = 0.5 * low[mapped] + 0.5 * high[mapped]
         scale[mapped] = half[mapped]
-    action_low = np.ravel(action_space.low).astype(np.float64)
-    action_high = np.ravel(action_space.high).astype(np.float64)
+    return spaces_from(action_space, shift, scale)
+
+
+def spaces_from(action_space: Box | Discrete, shift: np.ndarray, scale: np.ndarray) -> Spaces:
+    """Return the sizes and scales for an action space and the scales of observations."""
+    if isinstance(action_space, Discrete):
+        low, high = np.zeros(int(action_space.n)), np.ones(int(action_space.n))
+    else:
+        low = np.ravel(action_space.low).astype(np.float64)
+        high = np.ravel(action_space.high).astype(np.float64)
     return Spaces(
-        obs_dim=low.size,
-        action_dim=action_low.size,
-        action_low=_constant(action_low),
-        action_high=_constant(action_high),
+        obs_dim=shift.size,
+        action_dim=low.size,
+        action_low=_constant(low),
+        action_high=_constant(high),
         obs_shift=_constant(shift.astype(np.float32)),
         obs_scale=_constant(scale.astype(np.float32)),
+        discrete=isinstance(action_space, Discrete),
     )
 
 
@@ -155,16 +176,26 @@ def unscale_obs(spaces: Spaces, obs: Vectors) -> Vectors:
     return obs * spaces.obs_scale + spaces.obs_shift
 
 
+def unscale_action(spaces: Spaces, action: Vectors) -> Vectors:
+    """Return vectors [..., A] of actions in the environment's units (NumPy or JAX).
+
+    Those of discrete actions stay as they are.
+    """
+    return action if spaces.discrete else spaces.action_centre + spaces.action_half * action
+
+
 def unflatten_action(
-    spaces: Spaces, action_space: Box, action: Float[np.ndarray, " A"]
-) -> np.ndarray:
+    spaces: Spaces, action_space: Box | Discrete, action: Float[np.ndarray, " A"]
+) -> Any:
     """Return an action in [−1, 1]^A in the environment's shape and dtype, clipped to its bounds.
 
-    Integer actions are rounded to the nearest integer.
+    Integer actions are rounded to the nearest integer. A discrete action is an integer of NumPy.
     """
+    if isinstance(action_space, Discrete):
+        return np.dtype(action_space.dtype).type(action_space.start + np.argmax(action))
     low, high = spaces.action_low, spaces.action_high
     # float32 times float64 is float64.
-    scaled = np.minimum(np.maximum(spaces.action_centre + spaces.action_half * action, low), high)
+    scaled = np.minimum(np.maximum(unscale_action(spaces, action), low), high)
     dtype = np.dtype(action_space.dtype)
     if dtype.kind == "f":
         return scaled.astype(dtype).reshape(action_space.shape)

@@ -2,14 +2,15 @@
 
 Each function is the rule of Gymnasium's environment of that name (v4 and v5 agree), written over
 observations. Gymnasium tests the simulator's state; the observation leaves out x (and y), so that
-index 0 of an observation is the height z, except for InvertedPendulum and MountainCarContinuous,
-which keep x.
+index 0 of an observation is the height z, except for InvertedPendulum and the tasks of classic
+control (CartPole, MountainCar and its continuous version), which keep x.
 
 MBPO's rules differ from Gymnasium's in two places, and Gymnasium's hold here: Humanoid's bounds on
 z are strict, and a height that is NaN ends the episode. One rule cannot be told from an
 observation: Hopper's limit of 100 also holds for velocities, which are observed clipped to ±10.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -113,6 +114,35 @@ def mountain_car_continuous(
 ) -> Bool[Array, "*batch"]:
     """Return whether the car is at the goal, x ≥ .45, and does not roll back, v ≥ 0."""
     return (next_obs[..., 0] >= 0.45) & (next_obs[..., 1] >= 0.0)
+
+
+def mountain_car(
+    obs: Float[Array, "*batch D"],
+    action: Float[Array, "*batch A"],
+    next_obs: Float[Array, "*batch D"],
+) -> Bool[Array, "*batch"]:
+    """Return whether the car is at the goal, x ≥ .5, and does not roll back, v ≥ 0."""
+    return (next_obs[..., 0] >= 0.5) & (next_obs[..., 1] >= 0.0)
+
+
+def cart_pole(
+    obs: Float[Array, "*batch D"],
+    action: Float[Array, "*batch A"],
+    next_obs: Float[Array, "*batch D"],
+) -> Bool[Array, "*batch"]:
+    """Return whether |x| > 2.4 or |θ| > 12°."""
+    x, angle = next_obs[..., 0], next_obs[..., 2]
+    return (jnp.abs(x) > 2.4) | (jnp.abs(angle) > math.radians(12.0))
+
+
+def acrobot(
+    obs: Float[Array, "*batch D"],
+    action: Float[Array, "*batch A"],
+    next_obs: Float[Array, "*batch D"],
+) -> Bool[Array, "*batch"]:
+    """Return whether the tip is above the line: −cos θ₁ − cos(θ₁ + θ₂) > 1."""
+    cos_1, sin_1, cos_2, sin_2 = (next_obs[..., i] for i in range(4))
+    return -cos_1 - (cos_1 * cos_2 - sin_1 * sin_2) > 1.0
 
 
 def check_termination(termination: Any, *, names_allowed: bool = True) -> None:

@@ -259,6 +259,7 @@ class Trainer:
             choose_termination(self.config, spaces, self.parts),
             self.horizon,
             step_rules,
+            spaces.discrete,
         )
 
     def _init_state(self, step_rules: Sequence[int]) -> Any:

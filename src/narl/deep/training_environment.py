@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from narl.deep.config import Config
 from narl.deep.environment import EnvRecipe, HostEnv
 from narl.deep.make_environment import EnvSource
 from narl.deep.presets import Preset, find_preset
-from narl.deep.spaces import Spaces, unscale_obs
+from narl.deep.spaces import Spaces, unscale_action, unscale_obs
 from narl.deep.termination import TerminationFn, never
 from narl.deep.user_parts import UserParts
 from narl.errors import InputError
@@ -40,6 +41,16 @@ def _preset(config: Config, source: EnvSource | None) -> Preset | None:
     return find_preset(config.env) if source is None else None
 
 
+def check_target_entropy(config: Config, spaces: Spaces) -> None:
+    """Refuse an entropy that no policy over these discrete actions has."""
+    target, most = config.target_entropy, math.log(spaces.action_dim)
+    if spaces.discrete and target is not None and not 0.0 <= target <= most:
+        raise InputError(
+            f"target_entropy: {target:g} is out of range; {spaces.action_dim} discrete actions "
+            f"have an entropy from 0 to {most:.4g}"
+        )
+
+
 def choose_termination(config: Config, spaces: Spaces, parts: UserParts) -> TerminationFn | None:
     """Return the rule by which imagined episodes end, in the networks' units; None: learned."""
     if config.termination == "never":
@@ -57,7 +68,10 @@ def choose_termination(config: Config, spaces: Spaces, parts: UserParts) -> Term
         return None
 
     def scaled_rule(obs: Any, action: Any, next_obs: Any) -> Any:
-        native_action = spaces.action_centre + spaces.action_half * action
-        return native_rule(unscale_obs(spaces, obs), native_action, unscale_obs(spaces, next_obs))
+        return native_rule(
+            unscale_obs(spaces, obs),
+            unscale_action(spaces, action),
+            unscale_obs(spaces, next_obs),
+        )
 
     return scaled_rule

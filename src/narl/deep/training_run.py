@@ -22,7 +22,11 @@ from narl.deep.config import Config
 from narl.deep.device_memory import check_memory
 from narl.deep.env_code import ENV_CODE, current_env_code, env_code
 from narl.deep.trainer import Trainer
-from narl.deep.training_environment import choose_termination, open_training_env
+from narl.deep.training_environment import (
+    check_target_entropy,
+    choose_termination,
+    open_training_env,
+)
 from narl.deep.training_session import Stopped, TrainingSession
 from narl.deep.user_parts import NO_PARTS, UserParts, check_functions
 from narl.storage.checkpoints import has_checkpoints
@@ -154,6 +158,7 @@ def check_training(configs: Sequence[Config], parts: UserParts = NO_PARTS) -> No
     config = configs[0]
     with contextlib.closing(open_training_env(config, 0, source=parts.env)) as env:
         choose_termination(config, env.spaces, parts)
+        check_target_entropy(config, env.spaces)
         dims = env.spaces.obs_dim, env.spaces.action_dim
     num_replicas = sum(len(config.seeds) for config in configs)
     for each in configs:

@@ -31,7 +31,7 @@ def _draw_episode(actor: Network, env: HostEnv, seed: int, horizon: int) -> Iter
     obs, length, over = env.reset(seed=seed), 0, False
     yield env.render()
     while not over and length < horizon:
-        step = env.step(act_in_numpy(actor, obs))
+        step = env.step(act_in_numpy(actor, obs, discrete=env.spaces.discrete))
         obs, length, over = step.obs, length + 1, step.terminated or step.truncated
         yield env.render()
 
