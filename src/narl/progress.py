@@ -68,7 +68,7 @@ class StepTimes:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all steps."""
+        """Remove the recorded durations of all steps."""
         self._seconds = {
             kind: deque[float](maxlen=WINDOW if kind in (EVALUATION, MODELS) else LONG_WINDOW)
             for kind in KINDS

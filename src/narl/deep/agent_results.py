@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class AgentResults(Described):
-    """What an agent has learned so far, from its history; a part of `narl.deep.Agent`."""
+    """Tables, charts and descriptions of an agent's history; a part of `narl.deep.Agent`."""
 
     algo: str
     config: Config

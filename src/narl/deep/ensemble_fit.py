@@ -57,7 +57,7 @@ class FitReport(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """What stays the same during a fit."""
+    """Data, scales and random key of one fit, the same in all its epochs."""
 
     data: Data
     scale: Scale

@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
 
 
 class ReplicaEnvironments(Protocol):
-    """What a training asks of its environments; replicas are named by their numbers."""
+    """Environments of all replicas, as a training uses them; a replica is named by its number."""
 
     example: HostEnv
     """An environment of the same kind, for its spaces, name and time limit."""

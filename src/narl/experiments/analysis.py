@@ -139,6 +139,16 @@ def list_steps(steps: Float[np.ndarray, " N"]) -> str:
     return ", ".join(f"{step:.0f}" if np.isfinite(step) else "never" for step in steps)
 
 
+def evaluation_returns(result: Result) -> Float[np.ndarray, "N E"]:
+    """Return the evaluation returns [seeds, epochs] of a training."""
+    return result.array("eval_return").T
+
+
+def over_seeds(num_seeds: int) -> str:
+    """Return a sentence that says what the lines and bands of a chart are."""
+    return "One seed." if num_seeds == 1 else "Mean ± one standard deviation over the seeds."
+
+
 def count_seeds(num_seeds: int) -> str:
     """Return the number of seeds as text: "one seed" or "10 seeds"."""
     return "one seed" if num_seeds == 1 else f"{num_seeds} seeds"

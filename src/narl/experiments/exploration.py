@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from narl.experiments.analysis import count_seeds
+from narl.experiments.analysis import (
+    count_seeds,
+    evaluation_returns,
+    over_seeds,
+)
 from narl.experiments.experiment import Experiment, Findings, Result, Scale
 from narl.experiments.fig3a import TINY
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
@@ -115,16 +119,11 @@ def _by_task(results: Mapping[str, Result]) -> dict[str, dict[str, Result]]:
     return tasks
 
 
-def _returns(result: Result) -> Float[np.ndarray, "N E"]:
-    """Return the evaluation returns [seeds, epochs] of a training."""
-    return result.array("eval_return").T
-
-
 def _task_table(task: str, results: Mapping[str, Result]) -> Table:
     rows: list[list[Any]] = []
-    rival = _returns(results[MBPO]).mean(axis=1)
+    rival = evaluation_returns(results[MBPO]).mean(axis=1)
     for label, result in results.items():
-        returns = _returns(result)
+        returns = evaluation_returns(result)
         final, overall = returns[:, -1], returns.mean(axis=1)
         better = 1.0 - probability_of_improvement(overall, rival)
         rows.append(
@@ -149,7 +148,7 @@ def _scores(tasks: Mapping[str, Mapping[str, Result]]) -> dict[str, Float[np.nda
     Worst and best are the smallest and the largest mean over seeds on the task.
     """
     overall = {
-        task: {label: _returns(result).mean(axis=1) for label, result in results.items()}
+        task: {label: evaluation_returns(result).mean(axis=1) for label, result in results.items()}
         for task, results in tasks.items()
     }
     low = np.array([min(x.mean() for x in by_label.values()) for by_label in overall.values()])
@@ -219,7 +218,7 @@ def _overall_charts(scores: Mapping[str, Float[np.ndarray, "T N"]]) -> list[Char
 
 def _pays(results: Mapping[str, Result]) -> Judgement:
     """Return whether MBPO has a lower return over the training than NARL with noise on rewards."""
-    narl, mbpo = (_returns(results[label]).mean(axis=1) for label in (NOISY, MBPO))
+    narl, mbpo = (evaluation_returns(results[label]).mean(axis=1) for label in (NOISY, MBPO))
     return judge_lower([Part(MBPO, mbpo, NOISY, narl)], "return over the training")
 
 
@@ -240,7 +239,7 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
         )
         for (id_, judgement), task in zip(judgements.items(), tasks, strict=True)
     ]
-    over = "One seed." if size.num_seeds == 1 else "Mean ± one standard deviation over the seeds."
+    over = over_seeds(size.num_seeds)
     scores = _scores(tasks)
     charts = [
         Chart(

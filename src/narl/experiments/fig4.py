@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from narl.experiments.analysis import count_seeds
+from narl.experiments.analysis import count_seeds, over_seeds
 from narl.experiments.experiment import Experiment, Findings, Result, Scale
 from narl.experiments.fig3a import ENV, TINY
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
@@ -76,10 +76,6 @@ def _last(rows: Rows, metric: str) -> Float[np.ndarray, " N"]:
     return np.array(rows_with_model(rows)[-1][metric], np.float64)
 
 
-def _over(num_seeds: int) -> str:
-    return "One seed." if num_seeds == 1 else "Mean ± one standard deviation over the seeds."
-
-
 def _table(rows: Mapping[str, Rows]) -> Table:
     names = ("eval_return", "model_return", "mean_model_return")
     body: list[list[Any]] = []
@@ -129,7 +125,7 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
         about=f"`{ENV}`, NARL with each M and ε_M of Table 2 in the paper's reading (`--preset "
         f"paper`), {count_seeds(size.num_seeds)}, {size.steps} environment steps.",
         charts=[
-            model_return_chart(anchor("fig4", label), label, log, _over(size.num_seeds))
+            model_return_chart(anchor("fig4", label), label, log, over_seeds(size.num_seeds))
             for label, log in rows.items()
         ],
         tables=[_table(rows), comparison_table("fig4-comparisons", judged)],
@@ -138,7 +134,7 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
 
 
 class _Selection(NamedTuple):
-    """How often each member would be selected, the least accurate first, per seed."""
+    """Shares of the choices by seed and member under each radius, least accurate member first."""
 
     none: Float[np.ndarray, "N M"]
     wide: Float[np.ndarray, "N M"]
@@ -202,7 +198,7 @@ def analyse_selection(scale: Scale, results: Mapping[str, Result]) -> Findings:
     rows = {label: result.rows() for label, result in results.items()}
     found = _selection(rows[MANY])
     judged = _selection_judgements(found)
-    over = _over(size.num_seeds)
+    over = over_seeds(size.num_seeds)
     claims: list[Claim] = [
         judged[id_].claim(id_, text, "§6.1, Fig. 2") for id_, text in STATEMENTS_2.items()
     ]

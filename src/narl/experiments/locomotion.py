@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from narl.experiments.analysis import count_seeds
+from narl.experiments.analysis import count_seeds, evaluation_returns, over_seeds
 from narl.experiments.experiment import Experiment, Findings, Result, Scale
 from narl.experiments.fig3a import NEAREST, SELECTION, TINY
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
@@ -124,11 +124,6 @@ def cells(task: _Task, scale: Scale) -> dict[str, Config]:
     return narl | mbpo
 
 
-def returns(result: Result) -> Float[np.ndarray, "N E"]:
-    """Return the evaluation returns [seeds, epochs] of a training."""
-    return result.array("eval_return").T
-
-
 def _published_curve(task: _Task) -> Series:
     steps = [float(step + RANDOM_STEPS) for step in task.published]
     mean, std = (np.array(column, float) for column in zip(*task.published.values(), strict=True))
@@ -153,7 +148,7 @@ def _marks(result: Result) -> dict[int, Float[np.ndarray, " N"]]:
     """Return the returns per seed at the steps of the table that the training reached."""
     rows = result.rows()
     places = {row["step"]: i for i, row in enumerate(rows)}
-    found = returns(result)
+    found = evaluation_returns(result)
     return {step: found[:, places[step]] for step in MARKS if step in places}
 
 
@@ -180,8 +175,10 @@ def _table(task: _Task, results: Mapping[str, Result]) -> Table:
 
 def _judgements(task: _Task, results: Mapping[str, Result]) -> dict[str, Judgement]:
     """Return the judgement on every claim, by its id."""
-    over_training = {label: returns(result).mean(axis=1) for label, result in results.items()}
-    final = {label: returns(result)[:, -1] for label, result in results.items()}
+    over_training = {
+        label: evaluation_returns(result).mean(axis=1) for label, result in results.items()
+    }
+    final = {label: evaluation_returns(result)[:, -1] for label, result in results.items()}
     radii = [label for label in results if label.startswith("NARL")]
     judged = {}
     for rival, id_ in ((MBPO, "mbpo"), (MBPO_SAME, "same-members")):
@@ -214,7 +211,7 @@ def _claims(task: _Task, judged: Mapping[str, Judgement]) -> list[Claim]:
 def analyse(task: _Task, scale: Scale, results: Mapping[str, Result]) -> Findings:
     """Return learning curves beside the published one, charts of the ensembles, and claims."""
     size = _SIZES[scale]
-    over = "One seed." if size.num_seeds == 1 else "Mean ± one standard deviation over the seeds."
+    over = over_seeds(size.num_seeds)
     rows = {label: result.rows() for label, result in results.items()}
     judged = _judgements(task, results)
     narl = {label: log for label, log in rows.items() if label.startswith("NARL")}

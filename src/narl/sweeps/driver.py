@@ -38,7 +38,7 @@ class Executor(Protocol):
         """Return whether another task can be started now."""
 
     def start(self, task: Task) -> None:
-        """Start a task."""
+        """Begin a task and return at once; `ended` says when it is over."""
 
     def ended(self) -> list[Ended]:
         """Return the tasks that have ended since the last call."""

@@ -16,7 +16,7 @@ STATES: tuple[State, ...] = ("done", "running", "failed", "unfinished", "waiting
 
 
 class RunStatus(NamedTuple):
-    """How far a run is."""
+    """Progress of one run of a sweep."""
 
     run: SweepRun
     state: State
