@@ -249,6 +249,17 @@ def test_commit_hook_prefers_the_tests_of_the_module(
     assert related_tests(Path("tests/deep/tiny.py")) == []
 
 
+# --- the page on the architecture -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("package", ["deep", "tabular"])
+def test_architecture_page_lists_every_file_of_a_half(package: str) -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition(f"| file in `src/narl/{package}` |")[2].partition("\n\n")[0]
+    files = {path.name for path in (SOURCE / package).glob("*.py")} - {"__init__.py"}
+    assert set(re.findall(r"`(\w+\.py)`", table)) == files
+
+
 # --- docs use public names --------------------------------------------------------------------
 
 

@@ -39,9 +39,9 @@ def test_every_public_name_exists(package: str) -> None:
 
 
 def test_lazy_names_are_those_of_their_modules() -> None:
-    from narl.deep import agent, checked_config, finite_check
+    from narl.deep import checked_config, finite_check, named_agents
 
-    assert narl.NARL is narl.deep.NARL is agent.NARL
+    assert narl.NARL is narl.deep.NARL is named_agents.NARL
     assert narl.NonFiniteError is finite_check.NonFiniteError
     assert narl.deep.make_config is checked_config.make_config
 

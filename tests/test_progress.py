@@ -5,7 +5,6 @@ from collections import Counter
 import pytest
 
 from narl.deep.checked_config import make_config
-from narl.deep.step_schedule import step_schedule
 from narl.progress import EVALUATION, KINDS, MODELS, RANDOM, USUAL, StepSchedule, StepTimes
 
 SCHEDULES = [
@@ -28,8 +27,8 @@ def test_counts_are_those_of_the_steps_one_by_one(schedule, after, last):
 
 def test_schedule_is_that_of_the_configuration():
     config = make_config("Hopper-v5", "narl", initial_steps=500, epoch_length=100, model_every=50)
-    assert step_schedule(config) == StepSchedule(500, 100, 500, 50)
-    assert step_schedule(make_config("Hopper-v5", "sac")).model_every == 0
+    assert config.step_schedule == StepSchedule(500, 100, 500, 50)
+    assert make_config("Hopper-v5", "sac").step_schedule.model_every == 0
 
 
 def test_first_fit_and_stalled_steps_do_not_count():

@@ -6,7 +6,7 @@ Where Gymnasium is loaded already, narl's environments are registered with it.
 
 from typing import TYPE_CHECKING
 
-from narl.lazy_names import import_after, lazy_getattr
+from narl.lazy_names import import_after, lazy_names
 
 if TYPE_CHECKING:
     from narl import (
@@ -91,12 +91,7 @@ _MODULES = {
     "run": "narl.tabular",
 }
 
-__getattr__ = lazy_getattr(__name__, _MODULES)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)
 
 # The environments are known to Gymnasium in every order of imports, and Gymnasium is not loaded.
 import_after("gymnasium", "narl.gymnasium_registration")

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import IO
 
 from narl import __version__
-from narl.errors import Failure, InputError, did_you_mean, nearest
+from narl.errors import Failure, InputError, did_you_mean, nearest, system_error_line
 
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 3
 
@@ -186,9 +186,8 @@ def _error_line(error: Exception, words: Sequence[str]) -> str:
         else:
             smaller = "fewer members or a smaller environment"
         return f"out of memory; take fewer seeds, {smaller}"
-    if isinstance(error, OSError) and error.strerror:
-        where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror}"
+    if line := system_error_line(error):
+        return line
     return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
 
 

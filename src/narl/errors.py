@@ -46,6 +46,13 @@ def first_line(text: str) -> str:
     return line if len(line) <= 200 else f"{line[:200]}…"
 
 
+def system_error_line(error: BaseException) -> str:
+    """Return the file and the cause of an error of the operating system; "" for other errors."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return ""
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+
+
 ALIKE = 0.6
 """Similarity (difflib's ratio) from which on a name can be a misspelling of another one."""
 

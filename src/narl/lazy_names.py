@@ -13,8 +13,10 @@ from typing import Any
 from narl.errors import InputError
 
 
-def lazy_getattr(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the function `__getattr__` of a package that imports a public name on first use.
+def lazy_names(
+    package: str, modules: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package that imports a public name on first use.
 
     ``modules`` has the module of every public name; a submodule is its own module.
     """
@@ -28,7 +30,7 @@ def lazy_getattr(package: str, modules: Mapping[str, str]) -> Callable[[str], An
         setattr(sys.modules[package], name, value)
         return value
 
-    return import_name
+    return import_name, lambda: sorted(sys.modules[package].__all__)
 
 
 def import_extra(module: str, extra: str) -> ModuleType:

@@ -62,12 +62,12 @@ def test_finished_training_is_shown_and_not_trained(call, trainings, trained):
 def test_training_is_continued_as_it_was_begun(call, trainings, trained, monkeypatch, tmp_path):
     part = trainings.root / trainings.unfinished
     content = json.loads((part / storage.TRAINING).read_bytes())
-    storage.record_config(part, content["config"], checkpoint_every=7)
+    storage.record_config(part, content["config"], checkpoint_every=7, keep_data=True)
     assert call("resume", part.name, "--tensorboard", "logs").status == 0
     monkeypatch.setenv("NARL_RUNS", str(tmp_path / "others"))
     assert call("resume", str(part), "--json").status == 0
     config = config_from_record(content["config"])
-    options = {"checkpoint_every": 7, "any_code": False}
+    options = {"checkpoint_every": 7, "keep_data": True, "any_code": False}
     assert trained == [
         (TrainingConsole(tensorboard="logs"), config, options | {"unfinished": True}),
         # A folder elsewhere is continued there.

@@ -55,6 +55,36 @@ def test_json_is_one_object_and_a_finished_run_is_found(call, cache, tmp_path):
 
 
 @pytest.mark.slow
+def test_finished_run_is_extended_to_more_steps(call, cache, tmp_path):
+    words = ["train", ENV, *short_arguments(steps=200), "--json"]
+    short = json.loads(call(*words, "--keep-data").out)["run"]
+    answer = call("train", "--extend", short, "--steps=300", "--json")
+    assert answer.status == 0
+    result = json.loads(answer.out)
+    assert (result["run"], result["steps"]) == (short_config().run_id, 300)
+    assert (result["found"], result["resumed_from"]) == (False, 200)
+    assert answer.err.splitlines()[0] == "continues from step 200"
+    again = call("train", "--extend", short, "--steps=300", "--json")
+    assert again.err == "a run of 300 steps is there already; nothing is trained\n"
+    assert json.loads(again.out) == result | {"found": True, "resumed_from": None}
+    for words, line in (
+        ((result["run"], "--steps=400"), f"--extend: {result['run']} does not keep its data; "),
+        ((short, "--steps=100"), f"--steps: 100 given; {short} has 200 already, so give more"),
+        ((short,), "arguments: not understood; it is like `narl train --extend "),
+        ((short, "--steps=400", "--batch=8"), "--batch: unknown option"),
+        ((short, "--steps=400", "--checkpoint-every=0"), "--checkpoint-every: 0 "),
+        (("nothing", "--steps=400"), "run: unknown value 'nothing'"),
+    ):
+        answer = call("train", "--extend", *words)
+        assert (answer.status, answer.out) == (2, "")
+        assert answer.err.startswith(f"narl: {line}"), answer.err
+        assert answer.err.count("\n") == 1
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == sorted(
+        [short, result["run"]]
+    )
+
+
+@pytest.mark.slow
 def test_text_has_a_row_per_seed_and_the_folder(call, cache, tmp_path):
     arguments = ["train", ENV, *short_arguments(), "--seeds=5", "--solved-return=-1e6"]
     arguments += ["--until-solved", "--runs=kept"]

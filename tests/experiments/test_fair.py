@@ -7,7 +7,7 @@ from fake_results import tabular_result
 from narl.experiments import EXPERIMENTS, fair
 from narl.experiments.experiment import batches
 from narl.tabular.config import make_config
-from narl.tabular.mdp import policy_value
+from narl.tabular.exact_values import policy_value
 
 SIZE = fair._SIZES["small"]
 

@@ -10,10 +10,10 @@ from fake_outcomes import fake_sections, growing, line_chart
 from narl.report.charts import describe, drawing, symlog_ticks
 from narl.report.document import Series
 from narl.report.number_format import format_column, format_number
-from narl.report.palette import choose_looks
 from narl.report.series import (
     MEMBERS,
     RANK,
+    choose_looks,
     form_of,
     lines_of,
     mean_band,

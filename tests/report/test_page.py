@@ -13,9 +13,9 @@ import pytest
 from fake_outcomes import fake_sections, line_chart, small_section
 from html_reader import HtmlReader
 
+from narl.palette import COLOURS
 from narl.report.document import Chart, Claim, Introduction, Section, Series, Table, load_outcome
 from narl.report.page import chart_anchor, compose_page
-from narl.report.palette import COLOURS
 from narl.report.series import RANK
 
 HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>'\"&amp;<!--"

@@ -12,8 +12,7 @@ from test_page import HOSTILE
 from narl.report.document import Introduction, Series, Table
 from narl.report.number_format import format_number
 from narl.report.page import chart_anchor, compose_page
-from narl.report.palette import choose_looks
-from narl.report.series import RANK, lines_of
+from narl.report.series import RANK, choose_looks, lines_of
 
 playwright = pytest.importorskip("playwright.sync_api")
 

@@ -22,14 +22,13 @@ from narl.storage.files import (
 from narl.storage.folder import (
     MANIFEST,
     clear_folder,
-    lock_folder,
-    lock_holder,
     open_folder,
     refuse_links,
     remove_folder,
     remove_tree,
     write_folder,
 )
+from narl.storage.folder_lock import lock_folder, lock_holder
 
 
 def names(folder: Path) -> list[str]:

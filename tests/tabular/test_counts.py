@@ -8,9 +8,10 @@ import pytest
 import reference
 from agent_data import f32, quick, slow
 
+from narl.tabular.checked_mdp import make_mdp
 from narl.tabular.counts import Stats, empty_stats, estimate_model, record_episode
 from narl.tabular.envs import deep_sea
-from narl.tabular.mdp import Episode, make_mdp
+from narl.tabular.mdp import Episode
 from narl.tabular.problem import Problem, make_problem
 from narl.tabular.transitions import dense
 

@@ -22,8 +22,8 @@ from narl.tabular.envs import (
     six_arms,
     stochastic_chain,
 )
+from narl.tabular.exact_values import policy_value, solve
 from narl.tabular.io import save_npz
-from narl.tabular.mdp import policy_value, solve
 
 ROOT = Path(__file__).resolve().parents[2]
 LEFT, RIGHT = 0, 1

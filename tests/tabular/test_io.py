@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from narl import gymnasium_registration
 from narl.errors import InputError
+from narl.tabular.checked_mdp import make_mdp
 from narl.tabular.envs import deep_sea, random_mdp, riverswim, stochastic_chain
+from narl.tabular.exact_values import policy_value, solve
 from narl.tabular.io import (
     TabularEnv,
     from_gymnasium,
@@ -20,7 +22,7 @@ from narl.tabular.io import (
     save_npz,
     to_gymnasium,
 )
-from narl.tabular.mdp import LARGE_TABLE, TabularMDP, make_mdp, policy_value, solve
+from narl.tabular.mdp import LARGE_TABLE, TabularMDP
 
 ARRAYS = ("p", "r", "r_std", "p0", "bad")
 

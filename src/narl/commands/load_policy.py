@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from narl.commands.arguments import import_from_working_folder
 from narl.commands.find_run import find_policy
-from narl.deep.agent import Agent, load
+from narl.deep.agent import Agent
 from narl.deep.best_policy import read_best_actors
+from narl.deep.load_agent import load
 
 
 class LoadedPolicy(NamedTuple):

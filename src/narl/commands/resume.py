@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional
 
@@ -19,6 +19,9 @@ from narl.commands.arguments import (
 )
 from narl.commands.find_run import RUN_HELP, find_run
 from narl.errors import InputError
+
+if TYPE_CHECKING:
+    from narl.storage import Run
 
 EXAMPLE = "narl resume train-narl-hopper-v5"
 
@@ -45,11 +48,22 @@ class Resume:
     """print one JSON object on stdout, everything else on stderr"""
 
 
+def show_finished(run: Run, as_json: bool) -> None:
+    """Print a finished run that was not trained now."""
+    from narl.commands.training_console import print_training, training_result
+    from narl.console import print_json
+
+    if as_json:
+        print_json(training_result(run, was_found=True, resumed_from=None))
+    else:
+        print_training(run, was_found=True, again="`narl train … --fresh`")
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status."""
     args = parse(Resume, "narl resume", arguments, EXAMPLE)
-    from narl.commands.training_console import TrainingConsole, print_training, training_result
-    from narl.console import note, print_json
+    from narl.commands.training_console import TrainingConsole
+    from narl.console import note
     from narl.deep.checked_config import check_config, config_from_record
     from narl.deep.env_code import env_module_problem
     from narl.deep.run_artifacts import not_written_by_narl
@@ -71,10 +85,7 @@ def main(arguments: Sequence[str]) -> int:
         raise InputError(problem)
     if not isinstance(run, UnfinishedRun):
         note(f"{run.id} is finished; there is nothing to continue")
-        if args.json:
-            print_json(training_result(run, was_found=True, resumed_from=None))
-        else:
-            print_training(run, was_found=True, again="`narl train … --fresh`")
+        show_finished(run, args.json)
         return 0
     folder = run.path.resolve().parent
     runs = args.runs if folder == root.resolve() else folder
@@ -83,6 +94,7 @@ def main(arguments: Sequence[str]) -> int:
         return console.train(
             config,
             checkpoint_every=run.checkpoint_every,
+            keep_data=run.keep_data,
             unfinished=True,
             any_code=args.any_code,
         )

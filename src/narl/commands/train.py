@@ -41,6 +41,8 @@ class TrainArguments:
     - An option with algorithms in brackets has an effect with these algorithms only.
     - A checkpoint is written after every epoch and after Ctrl-C. The same command, or narl resume,
       continues from there. A finished run is stored, and found when the command is repeated.
+    - narl train --extend RUN --steps N goes on with a finished run that has its data (--keep-data);
+      see narl train --extend --help.
     """
 
     stop_at_return: Annotated[float | None, value("X")] = None
@@ -53,6 +55,8 @@ class TrainArguments:
     """processes that step the environments; 0: none, this process does it. It changes no result"""
     env_timeout: Annotated[float | None, value("SECONDS", "(default: any time)")] = None
     """end the training if a step or an evaluation of an environment takes longer"""
+    keep_data: Switch = False
+    """keep buffers and optimisers in the run's folder, so that --extend can go on with it"""
     tensorboard: Annotated[str | None, value("DIR")] = None
     """write metrics for TensorBoard to this folder (needs narl[tensorboard])"""
     wandb: Annotated[str | None, value("PROJECT")] = None
@@ -72,6 +76,10 @@ COMMAND = ConfigCommand("narl train", EXAMPLE, TrainArguments, option_fields(Con
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status."""
+    if any(argument.partition("=")[0] == "--extend" for argument in arguments):
+        from narl.commands import extend
+
+        return extend.main(arguments)
     options, args = COMMAND.parse(arguments)
     import_from_working_folder()
     with COMMAND.errors_as_typed():
@@ -90,6 +98,7 @@ def main(arguments: Sequence[str]) -> int:
         return console.train(
             config,
             checkpoint_every=every,
+            keep_data=args.keep_data,
             fresh=args.fresh,
             any_code=args.any_code,
             parts=_env_parts(args),

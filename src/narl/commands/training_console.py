@@ -24,11 +24,10 @@ from narl.console import (
 from narl.deep.config import Config
 from narl.deep.finite_check import NonFiniteError
 from narl.deep.loggers import Logger, tensorboard_logger, wandb_logger
-from narl.deep.step_schedule import step_schedule
 from narl.deep.training_run import run_training
 from narl.deep.training_session import STOP_SECONDS, Stopped
 from narl.display import figure, mean_figure
-from narl.errors import EnvironmentFault, Failure
+from narl.errors import EnvironmentFault, Failure, system_error_line
 from narl.interrupts import Interrupted, run_stoppable
 from narl.storage import PART, Run, UnfinishedRun
 
@@ -65,7 +64,7 @@ class TrainingConsole(NamedTuple):
         loggers: list[Logger] = []
         with contextlib.ExitStack() as stack:
             stack.enter_context(warnings_as_notes())
-            label, schedule = f"{config.algo} {config.env}", step_schedule(config)
+            label, schedule = f"{config.algo} {config.env}", config.step_schedule
             bar = stack.enter_context(TrainingBar(label, config.steps, schedule=schedule))
 
             def on_start() -> None:
@@ -129,7 +128,7 @@ class TrainingConsole(NamedTuple):
             raise
         except (NonFiniteError, EnvironmentFault, OSError) as fault:
             remaining = self._remaining(config, resume)
-            raise Failure(f"{_cause(fault)}; {remaining}") from fault
+            raise Failure(f"{system_error_line(fault) or fault}; {remaining}") from fault
 
     def _remaining(self, config: Config, resume: str) -> str:
         """Describe the checkpoint from which a training that failed can continue."""
@@ -138,13 +137,6 @@ class TrainingConsole(NamedTuple):
         if not step:
             return "there was no checkpoint yet"
         return f"the checkpoint of step {step} is kept in {part}, `{resume}` tries again from there"
-
-
-def _cause(fault: Exception) -> str:
-    """Describe a fault, such as a disk that is full."""
-    if isinstance(fault, OSError) and fault.strerror:
-        return f"{fault.filename}: {fault.strerror}" if fault.filename else fault.strerror
-    return str(fault)
 
 
 def training_result(run: Run, was_found: bool, resumed_from: int | None) -> dict[str, Any]:

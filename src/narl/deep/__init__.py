@@ -5,20 +5,10 @@
 
 from typing import TYPE_CHECKING
 
-from narl.lazy_names import lazy_getattr
+from narl.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from narl.deep.agent import (
-        HUCRL,
-        MBPO,
-        NARL,
-        SAC,
-        SOMBRL,
-        Agent,
-        MaxInfo,
-        Thompson,
-        load,
-    )
+    from narl.deep.agent import Agent
     from narl.deep.algorithm_registry import ALGORITHMS, register_algorithm
     from narl.deep.bonus import BonusFn
     from narl.deep.callbacks import KeepBest, SaveEvery, StopAtReturn, StopWhenNoBetter
@@ -27,7 +17,9 @@ if TYPE_CHECKING:
     from narl.deep.ensemble import Prediction
     from narl.deep.evaluation import Evaluation
     from narl.deep.finite_check import NonFiniteError
+    from narl.deep.load_agent import load
     from narl.deep.loggers import tensorboard_logger, wandb_logger
+    from narl.deep.named_agents import HUCRL, MBPO, NARL, SAC, SOMBRL, MaxInfo, Thompson
     from narl.deep.policy import Policy
     from narl.deep.presets import Preset, find_preset
     from narl.deep.selection import (
@@ -81,10 +73,7 @@ __all__ = [
 ]
 
 _NAMES = {
-    "agent": (
-        *("HUCRL", "MBPO", "NARL", "SAC", "SOMBRL"),
-        *("Agent", "MaxInfo", "Thompson", "load"),
-    ),
+    "agent": ("Agent",),
     "algorithm_registry": ("ALGORITHMS", "register_algorithm"),
     "bonus": ("BonusFn",),
     "callbacks": ("KeepBest", "SaveEvery", "StopAtReturn", "StopWhenNoBetter"),
@@ -92,8 +81,10 @@ _NAMES = {
     "ensemble": ("Prediction",),
     "evaluation": ("Evaluation",),
     "finite_check": ("NonFiniteError",),
+    "load_agent": ("load",),
     "loggers": ("tensorboard_logger", "wandb_logger"),
     "checked_config": ("make_config",),
+    "named_agents": ("HUCRL", "MBPO", "NARL", "SAC", "SOMBRL", "MaxInfo", "Thompson"),
     "policy": ("Policy",),
     "presets": ("Preset", "find_preset"),
     "selection": ("Candidates", "SelectFn", "SelectParams", "Selected", "take_members"),
@@ -104,8 +95,4 @@ _NAMES = {
 _MODULES = {name: f"narl.deep.{module}" for module, names in _NAMES.items() for name in names}
 _MODULES["EnvironmentFault"] = "narl.errors"
 
-__getattr__ = lazy_getattr(__name__, _MODULES)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

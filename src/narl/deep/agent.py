@@ -1,32 +1,27 @@
-"""The Python API: make an agent, let it learn, ask it for actions, save and load it."""
+"""The Python API: an agent that learns in an environment, acts in it, and is saved."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
-import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Self, Unpack
 
 import gymnasium
-import jax
 import numpy as np
 
-from narl import storage
 from narl.console import TrainingBar, shows_progress
 from narl.deep.agent_results import AgentResults
 from narl.deep.agent_training import AgentTraining
 from narl.deep.bonus import BonusFn
-from narl.deep.callbacks import Callback, StopWhenNoBetter, as_callback
+from narl.deep.callbacks import Callback, as_callback, stop_rule
 from narl.deep.checked_config import make_config
-from narl.deep.config import Config, used_by
-from narl.deep.env_code import ENV_CODE, current_env_code, env_code, env_module_problem
+from narl.deep.config import Config
+from narl.deep.env_code import env_code
 from narl.deep.environment import HostEnv
 from narl.deep.evaluation import Evaluation, evaluate, evaluation_seed
 from narl.deep.make_environment import MakeEnv, UserEnvironment
-from narl.deep.metrics import curves
 from narl.deep.policy import (
     Interface,
     Policy,
@@ -35,25 +30,18 @@ from narl.deep.policy import (
     interface_of,
     policy_from,
 )
-from narl.deep.presets import shortens_observations
-from narl.deep.saved_agent import read_saved_agent
+from narl.deep.saved_agent import SavedAgent, write_saved_agent
 from narl.deep.selection import SelectFn
 from narl.deep.settings import AgentSettings
-from narl.deep.step_schedule import step_schedule
 from narl.deep.termination import batched_termination, check_termination
-from narl.deep.training_environment import open_training_env
+from narl.deep.training_environment import look_at_env, open_training_env
 from narl.deep.user_parts import UserParts, check_functions
 from narl.deep.video import record_episode
 from narl.errors import InputError
 from narl.interrupts import hold_interrupts
-from narl.options import check_used_by
-from narl.storage.checkpoints import save_checkpoint
 from narl.storage.files import to_json_values
-from narl.storage.metrics_log import PROGRESS, rows_to_bytes
-from narl.storage.unfinished import CHECKPOINTS
 from narl.validation import check_count, check_seeds, check_steps
 
-_log = logging.getLogger("narl")
 Env = str | MakeEnv | gymnasium.Env
 """Gymnasium's id, a function that makes environments, or an environment (for one seed)."""
 
@@ -109,7 +97,7 @@ class Agent(AgentResults):
             given["termination"] = termination if isinstance(termination, str) else "auto"
         name = env if isinstance(env, str) else user_env.name  # type: ignore[union-attr]
         config = make_config(name, self.algo, **given)
-        interface, _ = _look_at(config, user_env)
+        interface, _ = look_at_env(config, user_env)
         function = termination if callable(termination) else None
         self._set_up(config, interface, UserParts(user_env, None, select, bonus), function)
 
@@ -137,6 +125,24 @@ class Agent(AgentResults):
         self._no_env = ""
         """Why no environment can be opened, if none can."""
         self._generator = np.random.default_rng(config.seeds)
+
+    @classmethod
+    def _restore(
+        cls,
+        saved: SavedAgent,
+        config: Config,
+        parts: UserParts,
+        termination: Callable[..., Any] | None,
+    ) -> Self:
+        """Return an agent with what a folder holds of it."""
+        agent = object.__new__(cls)
+        agent.algo = config.algo
+        agent._set_up(config, saved.policy.interface, parts, termination)
+        agent.history, agent._saved_env_code = saved.history, saved.env_code
+        learner = agent._learner
+        learner.networks, learner.kept_step = saved.networks, saved.num_steps
+        learner.state = saved.state
+        return agent
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -211,9 +217,9 @@ class Agent(AgentResults):
             last_step,
             self.num_steps,
             shown=shows_progress(progress),
-            schedule=step_schedule(self.config),
+            schedule=self.config.step_schedule,
         )
-        is_enough = self._stop_rule()
+        is_enough = stop_rule(self.config)
         with bar, hold_interrupts() as interrupted:
             learner.prepare(last_step)
             for metrics in learner.train(last_step, interrupted, bar.advance):
@@ -226,18 +232,6 @@ class Agent(AgentResults):
         if was_interrupted:
             raise KeyboardInterrupt
         return self
-
-    def _stop_rule(self) -> Callable[[dict[str, Any]], bool]:
-        """Return the rule by which the options until_solved and stop_when_no_better end a call."""
-        config = self.config
-        patience = config.stop_when_no_better
-        gets_better = None if patience is None else StopWhenNoBetter(patience)
-
-        def is_enough(metrics: dict[str, Any]) -> bool:
-            is_solved = config.until_solved and None not in metrics["solved_step"]
-            return is_solved or (gets_better is not None and not gets_better(metrics))
-
-        return is_enough
 
     def close(self) -> None:
         """Release environments and data; the policy stays, and learning is over."""
@@ -366,34 +360,25 @@ class Agent(AgentResults):
             "own_select": self._parts.select is not None,
             "own_bonus": self._parts.bonus is not None,
         }
-        last = self.history[-1] if self.history else {}
-        record, trainer = self.config.record() | own, self._learner.trainer
+        trainer = self._learner.trainer
         code = self._saved_env_code if trainer is None else env_code(trainer.envs.example.env)
-
-        def save_data(partial: Path) -> None:
-            if state is not None:
-                id_ = storage.run_id(record)
-                save_checkpoint(partial / CHECKPOINTS, self.num_steps, *state, run=id_)
-
-        run = storage.save_run_at(
-            folder,
-            record,
-            {
-                "steps": self.num_steps,
-                "final_return": last.get("eval_return"),
-                "solved_step": last.get("solved_step"),
-            },
-            self._learner.networks | self.policy.arrays() | curves(self.history),
-            device=jax.devices()[0].device_kind,
-            extras={PROGRESS: rows_to_bytes(self.history)},
-            provenance={ENV_CODE: code} if code else None,
-            checkpoint=save_data,
+        saved = SavedAgent(
+            record=self.config.record() | own,
+            config=self.config,
+            policy=self.policy,
+            networks=self._learner.networks,
+            history=self.history,
+            num_steps=self.num_steps,
+            state=state,
+            env_code=code,
         )
-        return run.path
+        return write_saved_agent(folder, saved)
 
     @classmethod
     def load(cls, folder: Path | str, env: Env | None = None, **parts: Any) -> Self:
         """Load what `save` or `narl train` left in a folder; see `narl.load`."""
+        from narl.deep.load_agent import load  # which needs this class
+
         agent = load(folder, env, **parts)
         if not isinstance(agent, cls):
             raise InputError(
@@ -401,181 +386,3 @@ class Agent(AgentResults):
                 f"narl.{type(agent).__name__}.load"
             )
         return agent
-
-
-class NARL(Agent):
-    """Noise-augmented RL: optimistic over ``members`` models within ``radius`` of their mean.
-
-    Takes the arguments of `Agent`.
-
-    Example:
-        >>> narl.NARL("MountainCarContinuous-v0", noise="reward").config.members
-        5
-    """
-
-    algo = "narl"
-
-
-class MBPO(Agent):
-    """Model-based policy optimisation: each imagined step uses a random one of the best models.
-
-    Takes the arguments of `Agent`.
-
-    Example:
-        >>> narl.MBPO("Hopper-v5").config.num_members
-        7
-    """
-
-    algo = "mbpo"
-
-
-class SAC(Agent):
-    """Soft actor-critic on real transitions alone.
-
-    Takes the arguments of `Agent`.
-
-    Example:
-        >>> narl.SAC("Hopper-v5", updates_per_step=1).config.updates_per_step
-        1
-    """
-
-    algo = "sac"
-
-
-class SOMBRL(Agent):
-    """Scalable optimism: imagined rewards (r + λ·b)/(1 + λ), b the models' disagreement.
-
-    Takes the arguments of `Agent`; λ is ``bonus_weight``.
-
-    Example:
-        >>> narl.SOMBRL("Pendulum-v1", bonus_weight=0.5).config.bonus_weight
-        0.5
-    """
-
-    algo = "sombrl"
-
-
-class HUCRL(Agent):
-    """Hallucinated UCRL: the best step within ``reach`` deviations of the models' mean.
-
-    Takes the arguments of `Agent`.
-
-    Example:
-        >>> narl.HUCRL("Pendulum-v1", reach=2.0).config.reach
-        2.0
-    """
-
-    algo = "hucrl"
-
-
-class Thompson(Agent):
-    """Posterior sampling: one model is followed for an episode, or for a trajectory.
-
-    Takes the arguments of `Agent`.
-
-    Example:
-        >>> narl.Thompson("Pendulum-v1", one_member_per="trajectory").algo
-        'thompson'
-    """
-
-    algo = "thompson"
-
-
-class MaxInfo(Agent):
-    """MaxInfoRL: a bonus for information about the models, whose weight is tuned.
-
-    Takes the arguments of `Agent`.
-
-    Example:
-        >>> narl.MaxInfo("Pendulum-v1").config.num_members
-        5
-    """
-
-    algo = "maxinfo"
-
-
-AGENTS: dict[str, type[Agent]] = {
-    kind.algo: kind for kind in (NARL, MBPO, SAC, SOMBRL, HUCRL, Thompson, MaxInfo)
-}
-
-
-def load(
-    folder: Path | str,
-    env: Env | None = None,
-    termination: Callable[..., Any] | None = None,
-    select: SelectFn | None = None,
-    bonus: BonusFn | None = None,
-    trust_env_module: bool = False,
-) -> Agent:
-    """Load the agent that `Agent.save` or `narl train` left in a folder, with the same policy.
-
-    An unfinished training (ID.part) gives the agent of its last checkpoint. Learning can go on if
-    the data were saved too. What was the user's own must be given again, unless only
-    `Agent.predict` is called.
-
-    Args:
-        folder: The folder.
-        env: An environment as `Agent` takes it, with the spaces of the training; by default the
-            one of the training.
-        termination: The user's own rule by which episodes end.
-        select: The user's own selection.
-        bonus: The user's own bonus.
-        trust_env_module: Whether to import the module of an id such as my_module:MyEnv-v0 that the
-            folder names; it is not needed for a module that is imported already.
-
-    Returns:
-        The agent.
-
-    Example:
-        >>> agent = narl.SAC("Pendulum-v1", seed=3)
-        >>> folder = agent.save("pendulum")
-        >>> bool((narl.load(folder).predict(np.ones(3))[0] == agent.predict(np.ones(3))[0]).all())
-        True
-    """
-    typed = env if isinstance(env, str) else None
-    saved = read_saved_agent(Path(folder), typed, trust_env_module)
-    config, interface = saved.config, saved.policy.interface
-    if termination is not None:
-        check_termination(termination, names_allowed=False)
-        check_used_by(("termination",), used_by, config.algo, "algorithm")
-    user_env = None if env is None or isinstance(env, str) else UserEnvironment(env)
-    if isinstance(env, str):
-        config = dataclasses.replace(config, env=env)
-    if env is not None:
-        check_interface(interface, *_look_at(config, user_env))
-    parts = UserParts(user_env, None, select, bonus)
-    agent = object.__new__(AGENTS.get(config.algo, Agent))
-    agent.algo = config.algo
-    agent._set_up(config, interface, parts, termination)
-    agent.history, learner = saved.history, agent._learner
-    learner.networks, learner.kept_step = saved.networks, saved.num_steps
-    learner.state = saved.state
-    given = {"env": env, "termination": termination, "select": select, "bonus": bonus}
-    missing = {
-        name: f"{name}: it was the user's own; give it to narl.load again, {name}=…"
-        for name, part in given.items()
-        if saved.record.get(f"own_{name}") and part is None
-    }
-    agent._no_env, agent._saved_env_code = missing.pop("env", ""), saved.env_code
-    if env is None and not trust_env_module and not agent._no_env:
-        agent._no_env = env_module_problem(config.env)
-    if saved.state is not None and saved.env_code and not agent._no_env:
-        _compare_code(saved.env_code, current_env_code(config, user_env), folder)
-    if saved.state is None:
-        learner.problem = f"learn: {saved.no_state}, or make a new agent"
-    elif missing:
-        learner.problem = next(iter(missing.values()))
-    return agent
-
-
-def _compare_code(saved_code: str, code: str, folder: Path | str) -> None:
-    if saved_code.rpartition("+")[2] != code:
-        _log.warning("%s: its data are of other code of the environment than the present", folder)
-
-
-def _look_at(config: Config, user_env: Any) -> tuple[Interface, str]:
-    """Return the spaces of an environment as policies see them, and its name."""
-    env = open_training_env(config, config.seeds[0], source=user_env)
-    with contextlib.closing(env):
-        shortened = user_env is None and shortens_observations(config.env)
-        return interface_of(env, shortened), env.name

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from narl.deep.best_policy import BEST, BestPolicies
+from narl.deep.config import Config
 from narl.deep.policy import Policy, policy_from
 from narl.errors import InputError
 from narl.validation import check_count, check_number, signature_error
@@ -126,6 +127,18 @@ class StopWhenNoBetter:
         else:
             self._num_worse += 1
         return self._num_worse < self.num_evaluations
+
+
+def stop_rule(config: Config) -> Callable[[Mapping[str, Any]], bool]:
+    """Return the rule by which the options until_solved and stop_when_no_better end learning."""
+    patience = config.stop_when_no_better
+    gets_better = None if patience is None else StopWhenNoBetter(patience)
+
+    def is_enough(row: Mapping[str, Any]) -> bool:
+        is_solved = config.until_solved and None not in row["solved_step"]
+        return is_solved or (gets_better is not None and not gets_better(row))
+
+    return is_enough
 
 
 class KeepBest:

@@ -14,6 +14,7 @@ from narl import storage
 from narl.deep.algorithm_registry import ALGORITHMS, MODEL_BASED, find_algorithm
 from narl.deep.config_options import LearningOptions, ModelOptions, OptimismOptions
 from narl.options import count, number, option, options_of
+from narl.progress import StepSchedule
 
 EPOCH_COLUMNS = ("epoch", "step", "eval_return")
 """Columns that every row of a training's metrics log has."""
@@ -129,6 +130,16 @@ class Config(OptimismOptions, ModelOptions, LearningOptions):
         """Return the rollout length k at an environment step."""
         epoch = max(step - self.initial_steps, 0) // self.epoch_length
         return rollout_length(self.rollout_schedule, epoch)
+
+    @property
+    def step_schedule(self) -> StepSchedule:
+        """The steps of the fits and evaluations, for the estimate of the time left."""
+        return StepSchedule(
+            learn_after=self.learn_after,
+            epoch_length=self.epoch_length,
+            first_fit=self.initial_steps,
+            model_every=self.model_every if self.uses_model else 0,
+        )
 
     def entropy_target(self, action_dim: int, discrete: bool = False) -> float:
         """Return the target entropy.

@@ -23,10 +23,12 @@ from narl.deep.ensemble import (
 )
 from narl.deep.networks import Network
 from narl.deep.replay_buffer import unpack
-from narl.deep.shrinking_loop import loop_while
+from narl.deep.shrinking_loop import choose_rows, loop_while
 
 IMPROVEMENT = 0.01
 """Relative fall of a member's holdout error that counts as better."""
+SUM_BLOCK = 1024
+"""Rows that are summed at a time, whatever the capacity of the buffer."""
 
 
 class Data(NamedTuple):
@@ -89,13 +91,29 @@ def as_data(rows: Float[Array, "C W"], obs_dim: int, config: Config) -> Data:
 
 
 def fit_scale(inputs: Float[Array, "C I"], present: Bool[Array, " C"]) -> Scale:
-    """Return mean and standard deviation of the present rows; a constant column is not scaled."""
-    share = present[:, None] / present.sum()
-    mean = (inputs * share).sum(0)
-    std = jnp.sqrt(((inputs - mean) ** 2 * share).sum(0))
+    """Return mean and standard deviation of the present rows; a constant column is not scaled.
+
+    The present rows come first.
+    """
+    num_rows = present.sum()
+    share = present[:, None] / num_rows
+    mean = _sum_rows(inputs * share, num_rows)
+    std = jnp.sqrt(_sum_rows((inputs - mean) ** 2 * share, num_rows))
     # In float32 the mean of a constant is not quite that constant.
     constant = std <= 1e-5 * jnp.maximum(jnp.abs(mean), 0.1)
     return Scale(mean, jnp.where(constant, 1.0, std))
+
+
+def _sum_rows(values: Float[Array, "C I"], num_rows: Int[Array, ""]) -> Float[Array, " I"]:
+    """Sum the first rows, block by block; how many rows follow has no part in the rounding."""
+    padded = jnp.pad(values, ((0, -values.shape[0] % SUM_BLOCK), (0, 0)))
+
+    def add(i: Array, total: Float[Array, " I"]) -> Float[Array, " I"]:
+        block = jax.lax.dynamic_slice_in_dim(padded, i * SUM_BLOCK, SUM_BLOCK)
+        return total + block.sum(0)
+
+    num_blocks = (num_rows + SUM_BLOCK - 1) // SUM_BLOCK
+    return jax.lax.fori_loop(0, num_blocks, add, jnp.zeros(values.shape[1]))
 
 
 def split_rows(key: PRNGKeyArray, capacity: int, num_rows: Int[Array, ""], config: Config) -> Split:
@@ -156,15 +174,6 @@ def _train_epoch(
     return jax.lax.fori_loop(0, num_batches, step, (progress.weights, progress.opt))
 
 
-def _keep(better: Bool[Array, " M"], new: Network, old: Network) -> Network:
-    """Return the new networks of the members that got better, the old ones of the others."""
-
-    def one(a: Array, b: Array) -> Array:
-        return jnp.where(better.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
-
-    return jax.tree.map(one, new, old)
-
-
 def _first_progress(ensemble: Ensemble, chosen: Int[Array, "M C"]) -> _Progress:
     """Return the state at the first epoch, with the weights of the last fit."""
     return _Progress(
@@ -188,7 +197,7 @@ def _epoch(now: _Progress, task: _Task, config: Config) -> _Progress:
     return _Progress(
         weights=weights,
         opt=opt,
-        best=_keep(better, weights.network, now.best),
+        best=choose_rows(better, weights.network, now.best),
         best_error=jnp.where(better, error, now.best_error),
         chosen=_shuffle(key, now.chosen, task.num_train),
         idle=jnp.where(better.any(), 0, now.idle + 1),

@@ -337,13 +337,14 @@ class EpisodeRecord:
 
 def episode_seed(seed: int, number: int) -> int:
     """Return the seed of a training episode by its number after an episode with `seed`."""
-    return _derived_seed(seed, number, _EPISODE)
+    return derived_seed(seed, number, _EPISODE)
 
 
 def restart_seed(seed: int, step: int) -> int:
     """Return the seed of an episode that begins at a step because the old one was abandoned."""
-    return _derived_seed(seed, step, _RESTART)
+    return derived_seed(seed, step, _RESTART)
 
 
-def _derived_seed(*words: int) -> int:
+def derived_seed(*words: int) -> int:
+    """Return a seed that depends on all of these numbers and on their order."""
     return int(np.random.SeedSequence(words).generate_state(1)[0])

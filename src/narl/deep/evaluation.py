@@ -16,6 +16,7 @@ from jaxtyping import Float
 
 from narl.deep.config import Config
 from narl.deep.counters import Counters
+from narl.deep.env_state import derived_seed
 from narl.deep.environment import HostEnv, Step
 from narl.deep.networks import Network
 from narl.deep.policy import act_in_numpy
@@ -88,13 +89,12 @@ def first_observations(env: HostEnv, num_episodes: int, seed: int) -> Float[np.n
 
 def _episode_seeds(seed: int, num_episodes: int) -> list[int]:
     """Return one seed per episode: where an episode begins depends on no other episode."""
-    later = (np.random.SeedSequence([seed, i]) for i in range(1, num_episodes))
-    return [seed, *(int(words.generate_state(1)[0]) for words in later)]
+    return [seed, *(derived_seed(seed, i) for i in range(1, num_episodes))]
 
 
 def evaluation_seed(seed: int, step: int) -> int:
     """Return the seed of an evaluation: the same whenever the training comes to this step."""
-    return int(np.random.SeedSequence([seed, step]).generate_state(1)[0])
+    return derived_seed(seed, step)
 
 
 class Evaluator:

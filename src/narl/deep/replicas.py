@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,72 +23,17 @@ Function = Callable[[Any, Any, Any], tuple[Any, Any]]
 Part = Callable[[Any], Any]
 
 
-class Program(Protocol):
-    """A function mapped over all replicas: own arguments and results gain a leading axis."""
-
-    def __call__(self, state: Any, own: Any, shared: Any) -> tuple[Any, Any]: ...
-
-    def compile_for(self, state: Any, own: Any, shared: Any) -> None:
-        """Begin to compile the program for arguments of these shapes, in the background."""
-
-    def wait(self) -> None:
-        """Wait until the program is compiled, if compilation has begun."""
-
-
-class Replicas(Protocol):
-    """A way to run replicas; the type of ``state`` is known to it alone."""
-
-    num_replicas: int
-    compiler: BackgroundCompiler
-    num_traces: int
-    """The number of traces of all functions; each function should be traced once."""
-    batched: bool
-    """Whether the replicas are one batch, in which both branches of a condition are computed."""
-
-    def init(self, function: Callable[..., Any], *per_replica: Any) -> Any:
-        """Return the first state; every argument has a leading axis of replicas."""
-
-    def map(self, function: Function, uses: Sequence[str] = ()) -> Program:
-        """Return the function for all replicas.
-
-        ``uses`` names the fields of the state that the function uses, such as "sac.actor"; all
-        others are None in the state that it is given, and they stay as they are. Every array of the
-        state costs an accelerator some microseconds per call.
-        """
-
-    def to_host(self, state: Any, part: Part = lambda state: state) -> Any:
-        """Return the state, or a part of it, as NumPy arrays with a leading axis of replicas."""
-
-    def from_host(self, arrays: Any) -> Any:
-        """Return a state made from the arrays that `to_host` gave."""
-
-    def deactivate(self, state: Any, replicas: Collection[int]) -> Any:
-        """Return a state in which exactly these replicas are inactive.
-
-        They keep their place in the arrays, their results are ignored, and they cost as little as
-        possible.
-        """
-
-    def close(self) -> None:
-        """Release the threads of this object."""
-
-
-def make_replicas(num_replicas: int) -> Replicas:
-    """Return the way to run replicas that suits the default device."""
-    if jax.default_backend() == "cpu":
-        return ThreadedReplicas(num_replicas)
-    return BatchedReplicas(num_replicas)
-
-
 class _Counted:
     """The parts that both ways to run replicas share: a compiler and a count of traces."""
 
     def __init__(self, num_replicas: int) -> None:
         self.num_replicas = num_replicas
         self.num_traces = 0
+        """The number of traces of all functions; each function should be traced once."""
         self.compiler = BackgroundCompiler()
 
     def close(self) -> None:
+        """Release the threads of this object."""
         self.compiler.close()
 
     def _count_traces(self, function: Function) -> Function:
@@ -100,9 +45,13 @@ class _Counted:
 
 
 class BatchedReplicas(_Counted):
-    """One program for all replicas, with a leading axis."""
+    """One program for all replicas, with a leading axis.
+
+    `ThreadedReplicas` has the same methods. Each of the two stores states in its own way.
+    """
 
     batched = True
+    """Whether the replicas are one batch, in which both branches of a condition are computed."""
 
     def __init__(self, num_replicas: int) -> None:
         super().__init__(num_replicas)
@@ -111,20 +60,34 @@ class BatchedReplicas(_Counted):
         self._repeat = jax.jit(_repeat, donate_argnums=0)
 
     def init(self, function: Callable[..., Any], *per_replica: Any) -> Any:
+        """Return the first state; every argument has a leading axis of replicas."""
         return jax.jit(jax.vmap(function))(*per_replica)
 
     def map(self, function: Function, uses: Sequence[str] = ()) -> Program:
+        """Return the function for all replicas.
+
+        ``uses`` names the fields of the state that the function uses, such as "sac.actor"; all
+        others are None in the state that it is given, and they stay as they are. Every array of the
+        state costs an accelerator some microseconds per call.
+        """
         batched = jax.vmap(self._count_traces(function), in_axes=(0, 0, None))
         jitted = jax.jit(batched, donate_argnums=0, compiler_options=_command_buffers())
         return _BatchedProgram(self, CompiledProgram(self.compiler, jitted), uses)
 
     def to_host(self, state: Any, part: Part = lambda state: state) -> Any:
+        """Return the state, or a part of it, as NumPy arrays with a leading axis of replicas."""
         return jax.tree.map(np.asarray, part(state))
 
     def from_host(self, arrays: Any) -> Any:
+        """Return a state made from the arrays that `to_host` gave."""
         return jax.tree.map(jnp.array, arrays)
 
     def deactivate(self, state: Any, replicas: Collection[int]) -> Any:
+        """Return a state in which exactly these replicas are inactive.
+
+        They keep their place in the arrays, their results are ignored, and they cost as little as
+        possible.
+        """
         # A loop over all replicas ends with the slowest of them, and a replica that is fed empty
         # transitions may fit its model for very long. So inactive ones repeat an active one.
         own = np.arange(self.num_replicas)
@@ -138,7 +101,10 @@ class BatchedReplicas(_Counted):
 
 
 class _BatchedProgram:
-    """One program for all replicas; inactive ones are given the argument of an active one."""
+    """A function mapped over all replicas: own arguments and results gain a leading axis.
+
+    Inactive replicas are given the argument of an active one.
+    """
 
     def __init__(
         self, replicas: BatchedReplicas, compiled: CompiledProgram, uses: Sequence[str]
@@ -147,6 +113,7 @@ class _BatchedProgram:
         self.wait = compiled.wait
 
     def compile_for(self, state: Any, own: Any, shared: Any) -> None:
+        """Begin to compile the program for arguments of these shapes, in the background."""
         self._compiled.compile_for(only_used(state, self._uses), own, shared)
 
     def __call__(self, state: Any, own: Any, shared: Any) -> tuple[Any, Any]:
@@ -266,6 +233,17 @@ class _ThreadedProgram:
             return merged(state[i], new), jax.tree.map(np.asarray, result)
 
         return self._replicas.run_active(state, run)
+
+
+Program = _BatchedProgram | _ThreadedProgram
+Replicas = BatchedReplicas | ThreadedReplicas
+
+
+def make_replicas(num_replicas: int) -> Replicas:
+    """Return the way to run replicas that suits the default device."""
+    if jax.default_backend() == "cpu":
+        return ThreadedReplicas(num_replicas)
+    return BatchedReplicas(num_replicas)
 
 
 @functools.cache

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from narl import __version__, storage
 from narl.deep.checked_config import check_config, config_from_record
 from narl.deep.config import Config
 from narl.deep.env_code import ENV_CODE, env_module_problem
-from narl.deep.policy import Policy, interface_from, interface_of, policy_from
-from narl.deep.presets import shortens_observations
+from narl.deep.metrics import curves
+from narl.deep.policy import Policy, interface_from, policy_from
 from narl.deep.run_artifacts import not_written_by_narl, only_networks
 from narl.deep.snapshot import STATE, State, with_prefix
-from narl.deep.training_environment import open_training_env
+from narl.deep.training_environment import look_at_env
 from narl.deep.training_session import LOG
 from narl.errors import InputError
-from narl.storage.checkpoints import load_checkpoint
-from narl.storage.metrics_log import PROGRESS, rows_from_bytes
+from narl.storage.checkpoints import load_checkpoint, save_checkpoint
+from narl.storage.metrics_log import PROGRESS, rows_from_bytes, rows_to_bytes
 from narl.storage.unfinished import CHECKPOINTS, TRAINING, open_unfinished_run
 
 _log = logging.getLogger("narl")
@@ -44,6 +44,32 @@ class SavedAgent(NamedTuple):
     """Why there is no state, and what would be right."""
     env_code: str = ""
     """The hash of the environment's code (see `narl.deep.env_code`); empty: not recorded."""
+
+
+def write_saved_agent(folder: Path | str, saved: SavedAgent) -> Path:
+    """Write an agent into a folder, with its state as a checkpoint if there is one."""
+    last = saved.history[-1] if saved.history else {}
+
+    def save_state(partial: Path) -> None:
+        if saved.state is not None:
+            id_ = storage.run_id(saved.record)
+            save_checkpoint(partial / CHECKPOINTS, saved.num_steps, *saved.state, run=id_)
+
+    run = storage.save_run_at(
+        folder,
+        saved.record,
+        {
+            "steps": saved.num_steps,
+            "final_return": last.get("eval_return"),
+            "solved_step": last.get("solved_step"),
+        },
+        saved.networks | saved.policy.arrays() | curves(saved.history),
+        device=jax.devices()[0].device_kind,
+        extras={PROGRESS: rows_to_bytes(saved.history)},
+        provenance={ENV_CODE: saved.env_code} if saved.env_code else None,
+        checkpoint=save_state,
+    )
+    return run.path
 
 
 def read_saved_agent(
@@ -108,8 +134,7 @@ def _read_unfinished(folder: Path, typed_env: str | None, trust_env_module: bool
     if problem:
         raise InputError(problem)
     checkpoint = load_checkpoint(folder / CHECKPOINTS, run=unfinished.id)
-    with contextlib.closing(open_training_env(config, config.seeds[0])) as env:
-        interface = interface_of(env, shortens_observations(config.env))
+    interface, _ = look_at_env(config)
     networks = only_networks(with_prefix(checkpoint.arrays, STATE))
     return SavedAgent(
         record=unfinished.config,

@@ -45,6 +45,15 @@ def loop_while(goes_on: GoesOn, body: Body, first: Any, fixed: Any) -> Any:
     return loop(first, fixed)
 
 
+def choose_rows(mask: Bool[Array, " N"], new: Any, old: Any) -> Any:
+    """Return the rows of ``new`` where the mask is true, and those of ``old`` elsewhere."""
+
+    def one(a: Array, b: Array) -> Array:
+        return jnp.where(mask.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
+
+    return jax.tree.map(one, new, old)
+
+
 def _loop_of_many(
     goes_on: Callable[[Any], Bool[Array, " N"]],
     body: Body,
@@ -61,12 +70,7 @@ def _loop_of_many(
         return goes_on(now).sum() > next_size
 
     def masked(now: Any) -> Any:
-        active, new = goes_on(now), step(now, fixed)
-
-        def choose(a: Array, b: Array) -> Array:
-            return jnp.where(active.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
-
-        return jax.tree.map(choose, new, now)
+        return choose_rows(goes_on(now), step(now, fixed), now)
 
     end = jax.lax.while_loop(too_many, masked, first)
     if next_size == 0:

@@ -20,10 +20,10 @@ from jaxtyping import Array, Bool, Float
 
 from narl.errors import InputError
 
-TerminationFn = Callable[
-    [Float[Array, "*batch D"], Float[Array, "*batch A"], Float[Array, "*batch D"]],
-    Bool[Array, "*batch"],
-]
+Obs = Float[Array, "*batch D"]
+Action = Float[Array, "*batch A"]
+Ends = Bool[Array, "*batch"]
+TerminationFn = Callable[[Obs, Action, Obs], Ends]
 """(obs, action, next_obs) → done, over any leading axes, in the environment's units."""
 
 _EXAMPLE = "lambda obs, action, next_obs: next_obs[0] < 0.7"
@@ -32,29 +32,17 @@ _ANT_STATE = 27
 """Entries of an Ant's position (without x and y) and velocity; contact forces may follow."""
 
 
-def never(
-    obs: Float[Array, "*batch D"],
-    action: Float[Array, "*batch A"],
-    next_obs: Float[Array, "*batch D"],
-) -> Bool[Array, "*batch"]:
+def never(obs: Obs, action: Action, next_obs: Obs) -> Ends:
     """Return False: no transition ends the episode (HalfCheetah, Pendulum, narl's tasks)."""
     return jnp.zeros(next_obs.shape[:-1], dtype=bool)
 
 
-def inverted_pendulum(
-    obs: Float[Array, "*batch D"],
-    action: Float[Array, "*batch A"],
-    next_obs: Float[Array, "*batch D"],
-) -> Bool[Array, "*batch"]:
+def inverted_pendulum(obs: Obs, action: Action, next_obs: Obs) -> Ends:
     """Return whether |θ| > 0.2 or any entry is not finite."""
     return ~jnp.isfinite(next_obs).all(axis=-1) | (jnp.abs(next_obs[..., 1]) > 0.2)
 
 
-def hopper(
-    obs: Float[Array, "*batch D"],
-    action: Float[Array, "*batch A"],
-    next_obs: Float[Array, "*batch D"],
-) -> Bool[Array, "*batch"]:
+def hopper(obs: Obs, action: Action, next_obs: Obs) -> Ends:
     """Return whether the hopper is unhealthy.
 
     Healthy: 0.7 < z < ∞, |θ| < 0.2, and all entries but z within ±100 (NaN is not).
@@ -64,30 +52,18 @@ def hopper(
     return ~(bounded & (z > 0.7) & (z < jnp.inf) & (jnp.abs(angle) < 0.2))
 
 
-def half_cheetah(
-    obs: Float[Array, "*batch D"],
-    action: Float[Array, "*batch A"],
-    next_obs: Float[Array, "*batch D"],
-) -> Bool[Array, "*batch"]:
+def half_cheetah(obs: Obs, action: Action, next_obs: Obs) -> Ends:
     """Return False: no transition ends the episode."""
     return never(obs, action, next_obs)
 
 
-def walker2d(
-    obs: Float[Array, "*batch D"],
-    action: Float[Array, "*batch A"],
-    next_obs: Float[Array, "*batch D"],
-) -> Bool[Array, "*batch"]:
+def walker2d(obs: Obs, action: Action, next_obs: Obs) -> Ends:
     """Return whether the walker is unhealthy; healthy: 0.8 < z < 2 and |θ| < 1."""
     z, angle = next_obs[..., 0], next_obs[..., 1]
     return ~((z > 0.8) & (z < 2.0) & (jnp.abs(angle) < 1.0))
 
 
-def ant(
-    obs: Float[Array, "*batch D"],
-    action: Float[Array, "*batch A"],
-    next_obs: Float[Array, "*batch D"],
-) -> Bool[Array, "*batch"]:
+def ant(obs: Obs, action: Action, next_obs: Obs) -> Ends:
     """Return whether the ant is unhealthy.
 
     Healthy: 0.2 ≤ z ≤ 1, and position and velocity are finite (contact forces do not count).
@@ -97,49 +73,29 @@ def ant(
     return ~(finite & (z >= 0.2) & (z <= 1.0))
 
 
-def humanoid(
-    obs: Float[Array, "*batch D"],
-    action: Float[Array, "*batch A"],
-    next_obs: Float[Array, "*batch D"],
-) -> Bool[Array, "*batch"]:
+def humanoid(obs: Obs, action: Action, next_obs: Obs) -> Ends:
     """Return whether the humanoid is unhealthy; healthy: 1 < z < 2."""
     z = next_obs[..., 0]
     return ~((z > 1.0) & (z < 2.0))
 
 
-def mountain_car_continuous(
-    obs: Float[Array, "*batch D"],
-    action: Float[Array, "*batch A"],
-    next_obs: Float[Array, "*batch D"],
-) -> Bool[Array, "*batch"]:
+def mountain_car_continuous(obs: Obs, action: Action, next_obs: Obs) -> Ends:
     """Return whether the car is at the goal, x ≥ .45, and does not roll back, v ≥ 0."""
     return (next_obs[..., 0] >= 0.45) & (next_obs[..., 1] >= 0.0)
 
 
-def mountain_car(
-    obs: Float[Array, "*batch D"],
-    action: Float[Array, "*batch A"],
-    next_obs: Float[Array, "*batch D"],
-) -> Bool[Array, "*batch"]:
+def mountain_car(obs: Obs, action: Action, next_obs: Obs) -> Ends:
     """Return whether the car is at the goal, x ≥ .5, and does not roll back, v ≥ 0."""
     return (next_obs[..., 0] >= 0.5) & (next_obs[..., 1] >= 0.0)
 
 
-def cart_pole(
-    obs: Float[Array, "*batch D"],
-    action: Float[Array, "*batch A"],
-    next_obs: Float[Array, "*batch D"],
-) -> Bool[Array, "*batch"]:
+def cart_pole(obs: Obs, action: Action, next_obs: Obs) -> Ends:
     """Return whether |x| > 2.4 or |θ| > 12°."""
     x, angle = next_obs[..., 0], next_obs[..., 2]
     return (jnp.abs(x) > 2.4) | (jnp.abs(angle) > math.radians(12.0))
 
 
-def acrobot(
-    obs: Float[Array, "*batch D"],
-    action: Float[Array, "*batch A"],
-    next_obs: Float[Array, "*batch D"],
-) -> Bool[Array, "*batch"]:
+def acrobot(obs: Obs, action: Action, next_obs: Obs) -> Ends:
     """Return whether the tip is above the line: −cos θ₁ − cos(θ₁ + θ₂) > 1."""
     cos_1, sin_1, cos_2, sin_2 = (next_obs[..., i] for i in range(4))
     return -cos_1 - (cos_1 * cos_2 - sin_1 * sin_2) > 1.0

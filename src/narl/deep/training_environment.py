@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
 from narl.deep.config import Config
 from narl.deep.environment import EnvRecipe, HostEnv
 from narl.deep.make_environment import EnvSource
-from narl.deep.presets import Preset, find_preset
+from narl.deep.policy import Interface, interface_of
+from narl.deep.presets import Preset, find_preset, shortens_observations
 from narl.deep.spaces import Spaces, unscale_action, unscale_obs
 from narl.deep.termination import TerminationFn, never
 from narl.deep.user_parts import UserParts
@@ -24,6 +26,13 @@ def open_training_env(
 ) -> HostEnv:
     """Open an environment as a training does."""
     return env_recipe(config, source).open(seed, render_mode, role)
+
+
+def look_at_env(config: Config, source: EnvSource | None = None) -> tuple[Interface, str]:
+    """Return the spaces of a training's environment as policies see them, and its name."""
+    with contextlib.closing(open_training_env(config, config.seeds[0], source=source)) as env:
+        shortened = source is None and shortens_observations(config.env)
+        return interface_of(env, shortened), env.name
 
 
 def env_recipe(config: Config, source: EnvSource | None = None) -> EnvRecipe:

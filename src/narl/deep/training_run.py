@@ -21,6 +21,7 @@ from narl.deep.callbacks import wants_stop
 from narl.deep.config import Config
 from narl.deep.device_memory import check_memory
 from narl.deep.env_code import ENV_CODE, current_env_code, env_code
+from narl.deep.extended_run import extension_problem, keeps_data
 from narl.deep.trainer import Trainer
 from narl.deep.training_environment import (
     check_target_entropy,
@@ -29,8 +30,10 @@ from narl.deep.training_environment import (
 )
 from narl.deep.training_session import Stopped, TrainingSession
 from narl.deep.user_parts import NO_PARTS, UserParts, check_functions
+from narl.errors import InputError
 from narl.storage.checkpoints import has_checkpoints
-from narl.storage.folder import clear_folder, lock_folder, refuse_links, remove_folder
+from narl.storage.folder import clear_folder, refuse_links, remove_folder
+from narl.storage.folder_lock import lock_folder
 from narl.storage.unfinished import CHECKPOINTS, PART, list_unfinished_runs, record_config
 
 __all__ = ["Stopped", "TrainingOptions", "check_training", "run_training"]
@@ -65,6 +68,8 @@ class TrainingOptions:
     """Resume an unfinished training, even if a finished run is there."""
     any_code: bool = False
     """Take a run or a checkpoint that other code of a user's environment has made."""
+    keep_data: bool = False
+    """Keep the data from which a run can be extended in its folder; for one configuration."""
     parts: UserParts = NO_PARTS
     """The user's own environment, termination or selection; give such runs a root of their own."""
 
@@ -110,6 +115,8 @@ def _run_training(
     storage.check_root(root)
     find = _RunFinder(configs, root, options)
     found = find.runs()
+    if options.keep_data:
+        _check_keep_data(configs, list(found.values()))
     missing = [config for config in configs if config.run_id not in found]
     if not missing:
         return [(found[config.run_id], True) for config in configs]
@@ -125,7 +132,7 @@ def _run_training(
         if options.fresh:
             clear_folder(part)
         refuse_links(part)
-        record_config(part, _group_record(group), options.checkpoint_every)
+        record_config(part, _group_record(group), options.checkpoint_every, options.keep_data)
         trained = _train(group, part, root, options)
     # A run that was done before the others, and was lost since, is trained by itself.
     lost = [config for config in configs if config.run_id not in {*found, *trained}]
@@ -150,7 +157,20 @@ def _train(
         for metrics in epochs:
             if wants_stop(options.on_epoch(metrics)) and not trainer.is_over:
                 session.stop()
-        return session.finish(root, options.replaces)
+        return session.finish(root, options.replaces, options.keep_data)
+
+
+def _check_keep_data(configs: Sequence[Config], found: Sequence[storage.Run]) -> None:
+    """Refuse to keep data of several configurations; warn where no data are or can be of use."""
+    if len(configs) > 1:
+        raise InputError(
+            f"keep_data: {len(configs)} configurations share a program; train one at a time"
+        )
+    for run in found:
+        if not keeps_data(run):
+            _log.warning("%s is there without its data; --fresh trains it again with them", run.id)
+    if problem := extension_problem(configs[0]):
+        _log.warning("the run cannot be extended with `narl train --extend`: %s", problem)
 
 
 def check_training(configs: Sequence[Config], parts: UserParts = NO_PARTS) -> None:

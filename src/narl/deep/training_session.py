@@ -20,10 +20,10 @@ from narl.deep.metrics import curves, rows_of_replicas
 from narl.deep.policy import interface_of
 from narl.deep.presets import shortens_observations
 from narl.deep.run_artifacts import actors, networks, not_written_by_narl, summary
-from narl.deep.snapshot import restore, take_snapshot
+from narl.deep.snapshot import Snapshot, restore, take_snapshot
 from narl.deep.trainer import Trainer
 from narl.errors import InputError
-from narl.storage.checkpoints import Checkpoint, Checkpoints, has_checkpoints
+from narl.storage.checkpoints import Checkpoint, Checkpoints, has_checkpoints, save_checkpoint
 from narl.storage.metrics_log import PROGRESS, MetricsLog, rows_from_bytes, rows_to_bytes
 from narl.storage.provenance import version_of
 from narl.storage.unfinished import CHECKPOINTS, PART, STAGED
@@ -146,6 +146,7 @@ class TrainingSession:
         solved = self._solved_configs(loaded.notes["counters"]["solved_step"])
         inactive = {i for replicas in solved.values() for i in range(replicas.start, replicas.stop)}
         restore(self.trainer, loaded.arrays, loaded.notes, inactive)
+        self.trainer.extend(self.trainer.last_step)  # an extended run skipped its last fit
         self._earlier = {name: float(loaded.notes["seconds"][name]) for name in self._earlier}
         self._lines = loaded.arrays[LOG].tobytes()
         self._best.restore(loaded.arrays)
@@ -206,24 +207,25 @@ class TrainingSession:
 
     def save(self) -> None:
         """Write a checkpoint of this moment; a large one is on disk some time later."""
-        trainer, begin = self.trainer, time.perf_counter()
+        counters, begin = self.trainer.counters, time.perf_counter()
         self.checkpoints.wait()  # before there is yet another copy of everything
-        snapshot = take_snapshot(trainer)
+        snapshot = self._snapshot()
+        self.checkpoints.save(counters.step, snapshot.arrays, snapshot.notes, snapshot.size)
+        counters.seconds["checkpoint"] += time.perf_counter() - begin
+
+    def _snapshot(self) -> Snapshot:
+        """Return the content of a checkpoint of this moment."""
+        snapshot = take_snapshot(self.trainer)
         notes = snapshot.notes | {"seconds": self._seconds(), "versions": _versions()}
         notes |= {ENV_CODE: self._env_code}
         lines, best = np.frombuffer(self._lines, np.uint8), self._best.arrays()
-        self.checkpoints.save(
-            trainer.counters.step,
-            lambda: snapshot.arrays() | best | {LOG: lines},
-            notes,
-            snapshot.size,
-        )
-        trainer.counters.seconds["checkpoint"] += time.perf_counter() - begin
+        return Snapshot(notes, snapshot.size, lambda: snapshot.arrays() | best | {LOG: lines})
 
-    def finish(self, root: Path, replace: bool) -> dict[str, storage.Run]:
+    def finish(self, root: Path, replace: bool, keep_data: bool = False) -> dict[str, storage.Run]:
         """Write the run folders; return the runs by id.
 
-        A run that was staged earlier and has been lost since is not among them.
+        A run that was staged earlier and has been lost since is not among them. With ``keep_data``,
+        which is for a single configuration, the run folder holds a checkpoint of this moment too.
         """
         self.checkpoints.wait()
         runs = {}
@@ -233,7 +235,7 @@ class TrainingSession:
             if staged is not None:
                 runs[config.run_id] = storage.move_run(staged, root, replace)
             elif config.run_id not in solved:
-                runs[config.run_id] = self._write_run(root, config, replicas, replace)
+                runs[config.run_id] = self._write_run(root, config, replicas, replace, keep_data)
             elif not replace and (run := storage.find_run(root, config.record())) is not None:
                 runs[config.run_id] = run  # a process that was killed here had moved it
         return runs
@@ -269,8 +271,16 @@ class TrainingSession:
                 self._write_run(self.part / STAGED, config, replicas, replace=True)
                 self.trainer.deactivate(replicas)
 
-    def _write_run(self, root: Path, config: Config, replicas: slice, replace: bool) -> storage.Run:
+    def _write_run(
+        self, root: Path, config: Config, replicas: slice, replace: bool, keep_data: bool = False
+    ) -> storage.Run:
         trainer, seconds = self.trainer, self._seconds()
+
+        def save_data(folder: Path) -> None:
+            data = self._snapshot()
+            step, arrays = trainer.counters.step, data.arrays()
+            save_checkpoint(folder / CHECKPOINTS, step, arrays, data.notes, run=config.run_id)
+
         rows = [rows_of_replicas(row, replicas) for row in rows_from_bytes(self._lines)]
         interface = interface_of(trainer.envs.example, shortens_observations(config.env))
         return storage.save_run(
@@ -286,6 +296,7 @@ class TrainingSession:
             replace=replace,
             extras={PROGRESS: rows_to_bytes(rows)},
             provenance={ENV_CODE: self._env_code} if self._env_code else None,
+            checkpoint=save_data if keep_data else None,
         )
 
 

@@ -3,6 +3,7 @@
 from narl.experiments import (
     ablation,
     exploration,
+    exploration_tuning,
     fair,
     fig1a,
     fig1b,
@@ -27,7 +28,7 @@ from narl.report.document import Outcome
 _ALL = (
     *(module.EXPERIMENT for module in (fig1a, fig1b, fig1c, table1, ablation, fair)),
     *(fig4.FIG2, fig3a.EXPERIMENT, locomotion.FIG3B, locomotion.FIG3C),
-    *(table2.EXPERIMENT, fig4.FIG4, exploration.EXPERIMENT),
+    *(table2.EXPERIMENT, fig4.FIG4, exploration_tuning.EXPERIMENT, exploration.EXPERIMENT),
 )
 EXPERIMENTS: dict[str, Experiment] = {experiment.id: experiment for experiment in _ALL}
 

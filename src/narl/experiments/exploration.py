@@ -32,42 +32,74 @@ if TYPE_CHECKING:
 
 TITLE = "When does optimism pay?"
 MEMBERS = 5
-NOISY, MBPO, SAC = "NARL, noise on rewards", "MBPO", "SAC"
+NOISY, CHOICE, MBPO, SAC = "NARL, noise on rewards", "NARL, choice among models", "MBPO", "SAC"
+SOMBRL, MAXINFO, HUCRL, THOMPSON = "SOMBRL", "MaxInfo", "H-UCRL", "Thompson"
 ALGORITHMS: dict[str, dict[str, Any]] = {
     NOISY: {"algo": "narl", "noise": "reward"},
-    "NARL, choice among models": {"algo": "narl"},
+    CHOICE: {"algo": "narl"},
     MBPO: {"algo": "mbpo"},
-    "SOMBRL": {"algo": "sombrl"},
-    "MaxInfo": {"algo": "maxinfo"},
-    "H-UCRL": {"algo": "hucrl"},
-    "Thompson": {"algo": "thompson"},
+    SOMBRL: {"algo": "sombrl"},
+    MAXINFO: {"algo": "maxinfo"},
+    HUCRL: {"algo": "hucrl"},
+    THOMPSON: {"algo": "thompson"},
     SAC: {"algo": "sac"},
 }
 """The algorithms by label: options beyond the preset of the task."""
 
 
-class _Task(NamedTuple):
-    env: str
-    steps: int | None = None
-    """Environment steps; None: those of the preset."""
-
-
-TASKS: dict[str, _Task] = {
-    "mountain car": _Task("MountainCarContinuous-v0"),
-    "pendulum, cost 0": _Task("narl/SparsePendulum-cost0-v0"),
-    "pendulum, cost 0.1": _Task("narl/SparsePendulum-cost0.1-v0"),
-    "pendulum, cost 0.2": _Task("narl/SparsePendulum-cost0.2-v0"),
-    "cart-pole, cost 0": _Task("narl/SparseCartPole-cost0-v0", 50_000),
-    "cart-pole, cost 0.1": _Task("narl/SparseCartPole-cost0.1-v0", 50_000),
-    "cart-pole, cost 0.25": _Task("narl/SparseCartPole-cost0.25-v0", 50_000),
-    "reacher, cost 0.1": _Task("narl/SparseReacher-cost0.1-v0"),
-    "arm reacher, cost 0.1": _Task("narl/SparseArmReacher-cost0.1-v0"),
-    "pusher, cost 0.1": _Task("narl/Pusher-cost0.1-v0"),
-    "pusher, cost 0.5": _Task("narl/Pusher-cost0.5-v0"),
+DIALS: dict[str, tuple[str, tuple[Any, ...]]] = {
+    NOISY: ("noise_scale", (0.01, 0.003, 0.03, 0.1)),
+    CHOICE: ("radius", (0.1, 5.0, None)),
+    SOMBRL: ("bonus_weight", (1.0, 0.1, 0.3, 3.0)),
+    HUCRL: ("reach", (1.0, 3.0, 10.0)),
+    THOMPSON: ("one_member_per", ("episode", "trajectory")),
 }
-"""The tasks of the paper scale; `docs/tasks.md` defines them."""
+"""The one option of each algorithm that is tuned, and its values, the default first.
+
+MBPO, SAC and MaxInfo have no option that decides how optimistic they are.
+"""
+
+
+class Task(NamedTuple):
+    """An environment and how long it is trained on."""
+
+    env: str
+    steps: int
+    """Environment steps."""
+    tuned_on: str
+    """The task whose tuning chose the options."""
+
+
+MOUNTAIN_CAR, PENDULUM = "mountain car", "pendulum, cost 0.1"
+CART_POLE, REACHER = "cart-pole, cost 0.1", "reacher, cost 0.1"
+ARM, PUSHER = "arm reacher, cost 0.1", "pusher, cost 0.1"
+TASKS: dict[str, Task] = {
+    MOUNTAIN_CAR: Task("MountainCarContinuous-v0", 20_000, MOUNTAIN_CAR),
+    "pendulum, cost 0": Task("narl/SparsePendulum-cost0-v0", 8_000, PENDULUM),
+    PENDULUM: Task("narl/SparsePendulum-cost0.1-v0", 8_000, PENDULUM),
+    "pendulum, cost 0.2": Task("narl/SparsePendulum-cost0.2-v0", 8_000, PENDULUM),
+    CART_POLE: Task("narl/SparseCartPole-cost0.1-v0", 50_000, CART_POLE),
+    REACHER: Task("narl/SparseReacher-cost0.1-v0", 12_000, REACHER),
+    ARM: Task("narl/SparseArmReacher-cost0.1-v0", 7_500, ARM),
+    PUSHER: Task("narl/Pusher-cost0.1-v0", 15_000, PUSHER),
+    "pusher, cost 0.5": Task("narl/Pusher-cost0.5-v0", 15_000, PUSHER),
+}
+"""The tasks by name; `docs/tasks.md` defines them."""
+CHOSEN: dict[str, dict[str, Any]] = {
+    MOUNTAIN_CAR: {NOISY: 0.01, CHOICE: 0.1, SOMBRL: 0.1, HUCRL: 3.0, THOMPSON: "episode"},
+    PENDULUM: {NOISY: 0.03, CHOICE: 0.1, SOMBRL: 1.0, HUCRL: 1.0, THOMPSON: "episode"},
+    REACHER: {NOISY: 0.1, CHOICE: 0.1, SOMBRL: 3.0, HUCRL: 3.0, THOMPSON: "trajectory"},
+    ARM: {NOISY: 0.01, CHOICE: 5.0, SOMBRL: 3.0, HUCRL: 10.0, THOMPSON: "episode"},
+}
+"""The values that `narl reproduce exploration-tuning` chose, by task and algorithm."""
+REPORTED = (MOUNTAIN_CAR, "pendulum, cost 0", PENDULUM, "pendulum, cost 0.2", REACHER)
+"""The tasks of paper scale."""
 _FIRST_SEED = 400
 """Seeds from here on have tuned nothing."""
+
+
+SMOKE = TINY | {"steps": 600, "initial_steps": 250, "learn_after": 250, "epoch_length": 150}
+"""Options of the smoke scale."""
 
 
 class _Size(NamedTuple):
@@ -82,32 +114,42 @@ _SIZES: dict[Scale, _Size] = {
         ("mountain car",),
         tuple(ALGORITHMS),
         1,
-        TINY | {"steps": 600, "initial_steps": 250, "learn_after": 250, "epoch_length": 150},
+        SMOKE,
     ),
     "small": _Size(("mountain car",), (NOISY, MBPO), 1, {"steps": 5000}),
-    "paper": _Size(tuple(TASKS), tuple(ALGORITHMS), 10, {}),
+    "paper": _Size(REPORTED, tuple(ALGORITHMS), 10, {}),
 }
 
 
 def cells(scale: Scale) -> dict[str, Config]:
     """Return every algorithm on every task, with the same members and the same seeds."""
+    size = _SIZES[scale]
+    seeds = tuple(range(_FIRST_SEED, _FIRST_SEED + size.num_seeds))
+    return {
+        f"{task}: {label}": make_cell(
+            task, label, seeds, chosen_options(task, label) | size.options
+        )
+        for task in size.tasks
+        for label in size.algorithms
+    }
+
+
+def chosen_options(task: str, label: str) -> dict[str, Any]:
+    """Return the tuned option of an algorithm on a task; empty if nothing was tuned."""
+    chosen = CHOSEN.get(TASKS[task].tuned_on, {})
+    return {DIALS[label][0]: chosen[label]} if label in chosen else {}
+
+
+def make_cell(task: str, label: str, seeds: tuple[int, ...], options: Mapping[str, Any]) -> Config:
+    """Return the configuration of an algorithm on a task."""
     from narl.deep.checked_config import make_config
     from narl.deep.config import used_by
 
-    size = _SIZES[scale]
-    seeds = tuple(range(_FIRST_SEED, _FIRST_SEED + size.num_seeds))
-    made: dict[str, Config] = {}
-    for task in size.tasks:
-        env, steps = TASKS[task]
-        shared = {"members": MEMBERS, "seeds": seeds, **size.options}
-        if steps is not None:
-            shared = {"steps": steps} | shared
-        for label in size.algorithms:
-            options = shared | ALGORITHMS[label]
-            algo = options.pop("algo")
-            used = {name: x for name, x in options.items() if algo in (used_by(name) or (algo,))}
-            made[f"{task}: {label}"] = make_config(env, algo, **used)
-    return made
+    shared = {"members": MEMBERS, "seeds": seeds, "steps": TASKS[task].steps}
+    given = shared | ALGORITHMS[label] | dict(options)
+    algo = given.pop("algo")
+    used = {name: x for name, x in given.items() if algo in (used_by(name) or (algo,))}
+    return make_config(TASKS[task].env, algo, **used)
 
 
 def _by_task(results: Mapping[str, Result]) -> dict[str, dict[str, Result]]:

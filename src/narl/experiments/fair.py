@@ -123,7 +123,7 @@ def cells(scale: Scale) -> dict[str, Config]:
 
 def uniform_loss(cell: Config) -> float:
     """Return the expected regret of uniformly random actions in every episode of a cell."""
-    from narl.tabular.mdp import make_mdp, solve
+    from narl.tabular import make_mdp, solve
 
     mdp = cell.make_mdp()
     # The mean over actions as the only action: its value is that of random actions.

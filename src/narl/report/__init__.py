@@ -6,7 +6,7 @@ is first used.
 
 from typing import TYPE_CHECKING
 
-from narl.lazy_names import lazy_getattr
+from narl.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from narl.report.document import Chart, Claim, Outcome, Section, Series, Table
@@ -33,12 +33,6 @@ _NAMES = {
     "files": ("write_report",),
     "series": ("mean_band", "median_band"),
 }
+_MODULES = {name: f"narl.report.{module}" for module, names in _NAMES.items() for name in names}
 
-__getattr__ = lazy_getattr(
-    __name__,
-    {name: f"narl.report.{module}" for module, names in _NAMES.items() for name in names},
-)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -21,11 +21,11 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
+from narl.palette import COLOURS, Look
 from narl.report.charts import are_whole, reference_level, symlog_ticks
 from narl.report.document import Axis, Chart
 from narl.report.number_format import format_number
-from narl.report.palette import COLOURS, Look, choose_looks
-from narl.report.series import Line, check_chart, form_of, is_share, lines_of
+from narl.report.series import Line, check_chart, choose_looks, form_of, is_share, lines_of
 
 MOST_POINTS = 2000
 """Points per line of a figure at most: more than print can show."""

@@ -10,8 +10,7 @@ from narl.report.document import Outcome, Section
 from narl.report.figures import draw_figure, figure_bytes
 from narl.report.markup import anchor
 from narl.report.page import chart_anchor, compose_page, section_anchor
-from narl.report.palette import choose_looks
-from narl.report.series import check_chart
+from narl.report.series import check_chart, choose_looks
 from narl.storage.files import write_file
 
 

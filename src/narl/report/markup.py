@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
+from narl.palette import Look
 from narl.report.document import Claim, Table
 from narl.report.number_format import MISSING, format_column, format_number
-from narl.report.palette import Look
 from narl.report.series import Form
 
 MOST_ROOMY = 6

@@ -12,6 +12,7 @@ from typing import Any
 
 import vl_convert
 
+from narl.palette import COLOURS, Look
 from narl.report.charts import MOST_POINTS, describe, drawing, reference_level
 from narl.report.document import Chart, Claim, Section
 from narl.report.markup import (
@@ -28,8 +29,7 @@ from narl.report.markup import (
     text,
 )
 from narl.report.number_format import MISSING, format_number
-from narl.report.palette import COLOURS, Look, choose_looks
-from narl.report.series import form_of, lines_of, num_off_axis
+from narl.report.series import choose_looks, form_of, lines_of, num_off_axis
 
 TITLE = "Towards Tractable Optimism in Model‑Based Reinforcement Learning"
 MOST_BESIDE = 6

@@ -1,14 +1,15 @@
-"""Series of charts: bands over seeds, and the points of a series that a chart can draw."""
+"""Series of charts: bands over seeds, the points that a chart can draw, one look per label."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from narl.errors import InputError
+from narl.palette import Look, assign_looks
 from narl.report.document import Axis, Chart, Series
 from narl.stats import Interval, median_iqr, performance_profile
 
@@ -35,6 +36,16 @@ def form_of(chart: Chart) -> Form:
     if chart.x_label == RANK:
         return "bars"
     return "dots" if chart.x_label == MEMBERS and chart.x_axis == "linear" else "line"
+
+
+def choose_looks(charts: Iterable[Chart]) -> dict[str, Look]:
+    """Return a look for every label, such that no two are alike in one chart.
+
+    The rows of a chart of intervals carry their names and need no look of their own.
+    """
+    return assign_looks(
+        [[series.label for series in chart.series] for chart in charts if form_of(chart) != "rows"]
+    )
 
 
 def is_share(chart: Chart) -> bool:

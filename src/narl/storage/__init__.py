@@ -22,14 +22,8 @@ from narl.storage.files import (
     without_checksum,
     write_file,
 )
-from narl.storage.folder import (
-    MANIFEST,
-    clear_folder,
-    lock_folder,
-    lock_holder,
-    refuse_links,
-    remove_folder,
-)
+from narl.storage.folder import MANIFEST, clear_folder, refuse_links, remove_folder
+from narl.storage.folder_lock import lock_folder, lock_holder
 from narl.storage.metrics_log import PROGRESS, MetricsLog, rows_from_bytes, rows_to_bytes
 from narl.storage.provenance import version_of
 from narl.storage.runs import (

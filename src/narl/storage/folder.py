@@ -1,4 +1,4 @@
-"""Folders: written completely or not at all, verified by a manifest, and locked.
+"""Folders: written completely or not at all, and verified by a manifest.
 
 A file or folder is written under a hidden name beside its final one, flushed to disk and renamed,
 so that it is complete under its final name. A folder has a manifest: its format, the size and
@@ -8,7 +8,6 @@ SHA-256 of every other file, and a checksum of its own.
 import contextlib
 import ctypes
 import errno
-import fcntl
 import hashlib
 import math
 import os
@@ -32,7 +31,6 @@ from narl.storage.files import (
     make_folder,
     naming_errors,
     newer_schema,
-    open_descriptor,
     open_file,
     parse_json,
     partial_path,
@@ -40,13 +38,11 @@ from narl.storage.files import (
     with_checksum,
     without_checksum,
 )
+from narl.storage.folder_lock import LOCK
 
-MANIFEST, LOCK = "manifest.json", ".lock"
+MANIFEST = "manifest.json"
 _AT_WORKING_FOLDER, _EXCHANGE = -100, 2
 """Arguments of Linux's renameat2: paths are relative to the working folder; swap two of them."""
-
-
-# --- folders --------------------------------------------------------------------------------------
 
 
 def _replace_always(existing: Path) -> bool:
@@ -250,83 +246,3 @@ def _intact(files: Mapping[str, BufferedReader], digests: Mapping[str, Any]) -> 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         found = zip(files, threads.map(is_intact, files), strict=True)
         yield from (name for name, is_right in found if is_right)
-
-
-# --- locks ----------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def lock_folder(folder: Path) -> Iterator[None]:
-    """Keep other processes from writing to a folder, which is created where it is missing.
-
-    The system frees the lock when the process ends in any way; the lock's file remains. The
-    process id in the file is only for messages.
-    """
-    while True:
-        descriptor = _open_lock(folder)
-        try:
-            _lock_descriptor(descriptor, folder)
-            # The last holder may have deleted the folder after the lock was opened here.
-            if not _is_file_at(descriptor, folder / LOCK):
-                continue
-            with naming_errors(folder / LOCK):
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-            yield
-            return
-        finally:
-            os.close(descriptor)
-
-
-def _open_lock(folder: Path) -> int:
-    """Return a descriptor of the lock's file, which is created where it is missing."""
-    if folder.is_symlink():
-        raise InputError(f"run folder: {folder} is a symbolic link; remove it")
-    try:
-        make_folder(folder)
-        return open_descriptor(folder / LOCK, os.O_RDWR | os.O_CREAT)
-    except OSError as error:
-        raise InputError(
-            f"run folder: {folder} cannot be written to ({error.strerror}); choose another"
-        ) from error
-
-
-def _lock_descriptor(descriptor: int, folder: Path) -> None:
-    """Lock an open file; raise an error that names the process which holds the lock."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        process = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
-        raise InputError(
-            f"run folder: process {process or '(unknown)'} is writing to {folder}; "
-            "wait until it ends, or stop it"
-        ) from None
-
-
-def _is_file_at(descriptor: int, path: Path) -> bool:
-    """Return whether an open file is the one that the path names now."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-def lock_holder(folder: Path) -> int | None:
-    """Return the id of the process that holds the lock of a folder, if there is one."""
-    lock = folder / LOCK
-    try:
-        process = int(read_file(lock, 64))
-    except (OSError, ValueError):
-        return None
-    try:
-        os.kill(max(process, 1), 0)  # the lock is tried only if the process still exists
-    except PermissionError:
-        return process
-    except (OSError, OverflowError):
-        return None
-    with contextlib.suppress(OSError), open_file(lock) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return process
-    return None

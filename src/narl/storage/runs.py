@@ -157,10 +157,12 @@ def save_run(
     replace: bool = False,
     extras: Mapping[str, bytes] | None = None,
     provenance: Mapping[str, Any] | None = None,
+    checkpoint: Callable[[Path], Any] | None = None,
 ) -> Run:
     """Save a finished run, with `extras` as further files by name, and return it.
 
-    `provenance` is added to what is recorded of the machine and the software.
+    `provenance` is added to what is recorded of the machine and the software. `checkpoint` writes
+    more into the folder that it is called with, before the folder is complete.
 
     An intact run of the same id stays and is returned, unless `replace`.
     """
@@ -169,7 +171,7 @@ def save_run(
     contents = _contents(config, metrics, arrays, environment, extras)
     if not replace and final.is_dir() and not (run := _open(final)).problems:
         return run
-    run = _write(final, contents, replace)
+    run = _write(final, contents, replace, checkpoint=checkpoint)
     remove_partials(final.parent, STALE_SECONDS)
     return run
 

@@ -24,7 +24,8 @@ from narl.storage.files import (
     without_checksum,
     write_file,
 )
-from narl.storage.folder import MANIFEST, lock_folder, lock_holder, remove_folder
+from narl.storage.folder import MANIFEST, remove_folder
+from narl.storage.folder_lock import lock_folder, lock_holder
 from narl.storage.metrics_log import PROGRESS, MetricsLog
 from narl.storage.runs import (
     Run,
@@ -53,6 +54,8 @@ class UnfinishedRun:
     problems: tuple[str, ...] = ()
     narl: str = __version__
     """The version of narl that began it; another one can load it, but not continue it."""
+    keep_data: bool = False
+    """Whether the finished run keeps the data from which it can be extended."""
 
     @property
     def id(self) -> str:
@@ -95,10 +98,12 @@ class UnfinishedRun:
         return next(reversed(self.rows(columns)), None)
 
 
-def record_config(path: Path, config: dict[str, Any], checkpoint_every: int) -> None:
+def record_config(
+    path: Path, config: dict[str, Any], checkpoint_every: int, keep_data: bool = False
+) -> None:
     """Write the configuration of an unfinished run to its folder."""
     content = {"schema": SCHEMA, "config": config, "narl": __version__}
-    content["checkpoint_every"] = checkpoint_every
+    content |= {"checkpoint_every": checkpoint_every, "keep_data": keep_data}
     write_file(path / TRAINING, json_bytes(with_checksum(content)))
 
 
@@ -109,7 +114,7 @@ def open_unfinished_run(path: Path) -> UnfinishedRun:
         if newer := newer_schema(content):
             return UnfinishedRun(path, {}, 1, (newer,))
         config, version = dict(content["config"]), str(content["narl"])
-        every = int(content["checkpoint_every"])
+        every, keep_data = int(content["checkpoint_every"]), content.get("keep_data") is True
         id_ = id_of(config, version)
     except (OSError, ValueError, TypeError, KeyError):
         return UnfinishedRun(path, {}, 1, (f"{TRAINING} cannot be read",))
@@ -123,7 +128,7 @@ def open_unfinished_run(path: Path) -> UnfinishedRun:
     # A process that holds the lock may be replacing damaged checkpoints.
     elif lock_holder(path) is None and (causes := checkpoint_problems(path / CHECKPOINTS, id_)):
         problems = ("no checkpoint is intact", *causes)
-    return UnfinishedRun(path, config, max(every, 1), problems, version)
+    return UnfinishedRun(path, config, max(every, 1), problems, version, keep_data)
 
 
 def list_unfinished_runs(root: Path) -> list[UnfinishedRun]:

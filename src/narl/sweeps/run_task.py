@@ -15,7 +15,7 @@ from typing import Any
 from narl import __version__, storage
 from narl.console import note
 from narl.deep.config import Config as TrainingConfig
-from narl.errors import EnvironmentFault, Failure, InputError, first_line
+from narl.errors import EnvironmentFault, Failure, InputError, first_line, system_error_line
 from narl.sweeps.sweep_run import SweepRun
 from narl.sweeps.workspace import RunNotes
 from narl.tabular.config import Config as TabularConfig
@@ -198,8 +198,8 @@ def _note_failure(runs: Sequence[SweepRun], error: Exception, notes_of: Notes) -
 
 def error_line(error: BaseException) -> str:
     """Return one line that describes an error."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if line := system_error_line(error):
+        return line
     text = first_line(str(error))
     if isinstance(error, InputError | Failure | EnvironmentFault):
         return text

@@ -5,10 +5,11 @@
 
 from typing import TYPE_CHECKING
 
-from narl.lazy_names import lazy_getattr
+from narl.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from narl.tabular.agent import Agent
+    from narl.tabular.checked_mdp import make_mdp
     from narl.tabular.checked_options import agent_options
     from narl.tabular.config import Config, make_config
     from narl.tabular.counts import Stats, empty_stats, estimate_model, record_episode
@@ -21,16 +22,9 @@ if TYPE_CHECKING:
         six_arms,
         stochastic_chain,
     )
+    from narl.tabular.exact_values import evaluate, policy_value, solve
     from narl.tabular.io import from_gymnasium, load_npz, save_npz, to_gymnasium
-    from narl.tabular.mdp import (
-        Episode,
-        TabularMDP,
-        evaluate,
-        make_mdp,
-        policy_value,
-        scale_rewards,
-        solve,
-    )
+    from narl.tabular.mdp import Episode, TabularMDP, scale_rewards
     from narl.tabular.noise import Noise
     from narl.tabular.options import PRESETS
     from narl.tabular.planning import Plan, extended_value_iteration, naevi, navi, value_iteration
@@ -84,6 +78,7 @@ __all__ = [
 
 _NAMES = {
     "agent": ("Agent",),
+    "checked_mdp": ("make_mdp",),
     "checked_options": ("agent_options",),
     "config": ("Config", "make_config"),
     "counts": ("Stats", "empty_stats", "estimate_model", "record_episode"),
@@ -91,11 +86,9 @@ _NAMES = {
         *("ENVIRONMENTS", "deep_sea", "make"),
         *("random_mdp", "riverswim", "six_arms", "stochastic_chain"),
     ),
+    "exact_values": ("evaluate", "policy_value", "solve"),
     "io": ("from_gymnasium", "load_npz", "save_npz", "to_gymnasium"),
-    "mdp": (
-        *("Episode", "TabularMDP", "evaluate", "make_mdp"),
-        *("policy_value", "scale_rewards", "solve"),
-    ),
+    "mdp": ("Episode", "TabularMDP", "scale_rewards"),
     "noise": ("Noise",),
     "options": ("PRESETS",),
     "planning": ("Plan", "extended_value_iteration", "naevi", "navi", "value_iteration"),
@@ -107,8 +100,4 @@ _NAMES = {
 }
 _MODULES = {name: f"narl.tabular.{module}" for module, names in _NAMES.items() for name in names}
 
-__getattr__ = lazy_getattr(__name__, _MODULES)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

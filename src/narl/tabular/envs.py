@@ -15,8 +15,9 @@ import gymnasium
 import numpy as np
 
 from narl.errors import InputError, unknown
+from narl.tabular.checked_mdp import make_mdp, with_horizon
 from narl.tabular.io import from_gymnasium, load_npz
-from narl.tabular.mdp import MAX_ENTRIES, Array, TabularMDP, make_mdp, with_horizon
+from narl.tabular.mdp import MAX_ENTRIES, Array, TabularMDP
 from narl.tabular.options import AGENT_OPTIONS
 from narl.validation import check_count
 
@@ -137,19 +138,9 @@ def deep_sea(
     mapping_seed = check_count("mapping_seed", mapping_seed, 0, 2**32 - 1)
     right = _deep_sea_right(size, mapping_seed, randomize_actions)
     left = 1 - right
+    p, successors = _deep_sea_moves(size, right, 1 / size if stochastic else 0.0)
     states = np.arange(size * size)
     row, column = np.divmod(states, size)
-    fails = 1 / size if stochastic else 0.0
-
-    def below(to_column: Array) -> Array:
-        return np.where(row == size - 1, 0, (row + 1) * size + to_column)
-
-    p, successors = np.zeros((size * size, 2, 2)), np.zeros((size * size, 2, 2), dtype=int)
-    p[states, left, 0] = 1
-    p[states, right] = 1 - fails, fails
-    successors[states, left] = below(np.maximum(column - 1, 0))[:, None]
-    successors[states, right, 0] = below(np.minimum(column + 1, size - 1))
-    successors[states, right, 1] = below(column)
     r, r_std, bad = (np.zeros((size * size, 2)) for _ in range(3))
     r[states, right] = (column == size - 1) - MOVE_COST / size
     if stochastic:
@@ -170,6 +161,26 @@ def _deep_sea_right(size: int, mapping_seed: int, randomize_actions: bool) -> Ar
     # The legacy generator is part of the environment's definition.
     rng = np.random.RandomState(mapping_seed)
     return rng.binomial(1, 0.5, [size, size]).ravel()
+
+
+def _deep_sea_moves(size: int, right: Array, fails: float) -> tuple[Array, Array]:
+    """Return the probabilities and the states of both slots of every move, [S, 2, 2] each.
+
+    ``fails`` is the probability that a move to the right keeps the column.
+    """
+    states, left = np.arange(size * size), 1 - right
+    row, column = np.divmod(states, size)
+
+    def below(to_column: Array) -> Array:
+        return np.where(row == size - 1, 0, (row + 1) * size + to_column)
+
+    p, successors = np.zeros((size * size, 2, 2)), np.zeros((size * size, 2, 2), dtype=int)
+    p[states, left, 0] = 1
+    p[states, right] = 1 - fails, fails
+    successors[states, left] = below(np.maximum(column - 1, 0))[:, None]
+    successors[states, right, 0] = below(np.minimum(column + 1, size - 1))
+    successors[states, right, 1] = below(column)
+    return p, successors
 
 
 def random_mdp(
@@ -262,7 +273,9 @@ class Environment(NamedTuple):
     """The largest size whose table is built."""
 
 
-def _check_deep_sea_horizon(mdp: TabularMDP, horizon: int | None) -> TabularMDP:
+def _deep_sea(size: int, horizon: int | None, stochastic: bool) -> TabularMDP:
+    """Return Deep Sea; refuse a horizon that is not its size."""
+    mdp = deep_sea(size, stochastic)
     if horizon not in (None, mdp.horizon):
         raise InputError(
             f"horizon: {horizon} is wrong for Deep Sea, whose horizon is its size; "
@@ -273,29 +286,19 @@ def _check_deep_sea_horizon(mdp: TabularMDP, horizon: int | None) -> TabularMDP:
 
 ENVIRONMENTS: dict[str, Environment] = {
     "riverswim": Environment(
-        lambda size, horizon, seed: riverswim(size, horizon or 20),
-        6,
-        MAX_CHAIN,
+        lambda size, horizon, seed: riverswim(size, horizon or 20), 6, MAX_CHAIN
     ),
     "noisy-riverswim": Environment(
-        lambda size, horizon, seed: riverswim(size, horizon or 20, reward_std=0.5),
-        6,
-        MAX_CHAIN,
+        lambda size, horizon, seed: riverswim(size, horizon or 20, reward_std=0.5), 6, MAX_CHAIN
     ),
     "stochastic-chain": Environment(
-        lambda size, horizon, seed: stochastic_chain(size, horizon),
-        10,
-        MAX_CHAIN,
+        lambda size, horizon, seed: stochastic_chain(size, horizon), 10, MAX_CHAIN
     ),
     "deep-sea": Environment(
-        lambda size, horizon, seed: _check_deep_sea_horizon(deep_sea(size), horizon),
-        10,
-        MAX_DEEP_SEA,
+        lambda size, horizon, seed: _deep_sea(size, horizon, stochastic=False), 10, MAX_DEEP_SEA
     ),
     "deep-sea-stochastic": Environment(
-        lambda size, horizon, seed: _check_deep_sea_horizon(deep_sea(size, True), horizon),
-        10,
-        MAX_DEEP_SEA,
+        lambda size, horizon, seed: _deep_sea(size, horizon, stochastic=True), 10, MAX_DEEP_SEA
     ),
     "random-mdp": Environment(
         lambda size, horizon, seed: random_mdp(size, horizon=horizon or 10, seed=seed),
@@ -303,9 +306,7 @@ ENVIRONMENTS: dict[str, Environment] = {
         math.isqrt(MAX_ENTRIES // 3),
     ),
     "six-arms": Environment(
-        lambda size, horizon, seed: six_arms(size, horizon or 20),
-        6,
-        len(ARM_CHANCES),
+        lambda size, horizon, seed: six_arms(size, horizon or 20), 6, len(ARM_CHANCES)
     ),
 }
 """The environments by name, with their default and largest sizes; `make` takes the names."""

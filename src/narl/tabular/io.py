@@ -17,7 +17,8 @@ from gymnasium.envs.registration import EnvSpec
 import narl.gymnasium_registration  # noqa: F401 (registers the environments)
 from narl import storage
 from narl.errors import InputError, unknown
-from narl.tabular.mdp import MAX_ENTRIES, Array, TabularMDP, make_mdp, with_horizon
+from narl.tabular.checked_mdp import make_mdp, with_horizon
+from narl.tabular.mdp import MAX_ENTRIES, Array, TabularMDP
 
 REQUIRED = ("p", "r", "p0", "horizon")
 OPTIONAL = ("successors", "r_std", "bad", "solved_rule", "name")

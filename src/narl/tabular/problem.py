@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from narl.tabular.mdp import Solution, TabularMDP
+from narl.tabular.exact_values import Solution
+from narl.tabular.mdp import TabularMDP
 from narl.tabular.transitions import Dynamics
 
 

@@ -21,7 +21,8 @@ from narl.paper import implements
 from narl.tabular.agent import Agent
 from narl.tabular.checked_options import agent_options
 from narl.tabular.envs import make, refuse_swapped
-from narl.tabular.mdp import AnyArray, Episode, TabularMDP, solve
+from narl.tabular.exact_values import solve
+from narl.tabular.mdp import AnyArray, Episode, TabularMDP
 from narl.tabular.options import AgentOptions
 from narl.tabular.problem import Problem, World, make_problem, make_world
 from narl.tabular.registry import agent_name, make_agent
@@ -192,16 +193,34 @@ def run(
     """
     seed_array = np.array(check_seeds(seeds), dtype=np.uint32)
     num_episodes = check_count("episodes", num_episodes)
-    if isinstance(mdp, str | os.PathLike):
-        refuse_swapped(agent, mdp)
-        mdp = make(mdp)
-    elif not isinstance(mdp, TabularMDP):
-        raise InputError(f"mdp: a {type(mdp).__name__} given; it must be a TabularMDP or a name")
+    mdp = _find_mdp(mdp, agent)
     if until_solved and mdp.bad is None:
         raise InputError(f"until_solved: {mdp.name} has no 'bad' episodes; it is for deep_sea")
     # float32 throughout, also where a user has switched JAX to 64 bits.
     with jax.enable_x64(False):
         problem = make_problem(mdp, num_episodes)
+    name, complete, found = _find_agent(agent, preset, options, problem)
+    stop_rule = mdp.solved_rule if until_solved else None
+    label = f"{name or 'agent'} on {mdp.name}"
+    with episode_progress(label, num_episodes, progress) as on_progress:
+        trace = run_seeds(found, mdp, problem, num_episodes, seed_array, on_progress, stop_rule)
+    return dataclasses.replace(trace, agent=name, options=complete)
+
+
+def _find_mdp(mdp: TabularMDP | str | os.PathLike[str], agent: Any) -> TabularMDP:
+    """Return the MDP that is given or named; refuse the name of an agent in its place."""
+    if isinstance(mdp, str | os.PathLike):
+        refuse_swapped(agent, mdp)
+        return make(mdp)
+    if not isinstance(mdp, TabularMDP):
+        raise InputError(f"mdp: a {type(mdp).__name__} given; it must be a TabularMDP or a name")
+    return mdp
+
+
+def _find_agent(
+    agent: str | AgentOptions | Agent, preset: str | None, options: Any, problem: Problem
+) -> tuple[str, dict[str, Any], Agent]:
+    """Return the name of an agent (empty for a user's own), its complete options, and the agent."""
     name = agent if isinstance(agent, str) else ""
     if isinstance(agent, str):
         agent = agent_options(agent, preset, **options)
@@ -209,17 +228,12 @@ def run(
         raise InputError(
             "options: only the name of an agent takes them; build them into your own agent"
         )
-    complete: dict[str, Any] = {}
     if isinstance(agent, AgentOptions):
-        name, complete = name or agent_name(agent), dataclasses.asdict(agent)
-        agent = make_agent(agent, problem)
-    elif not isinstance(agent, Agent):
+        complete = dataclasses.asdict(agent)
+        return name or agent_name(agent), complete, make_agent(agent, problem)
+    if not isinstance(agent, Agent):
         raise InputError(f"agent: a {type(agent).__name__} given; it must be a name or an Agent")
-    stop_rule = mdp.solved_rule if until_solved else None
-    label = f"{name or 'agent'} on {mdp.name}"
-    with episode_progress(label, num_episodes, progress) as on_progress:
-        trace = run_seeds(agent, mdp, problem, num_episodes, seed_array, on_progress, stop_rule)
-    return dataclasses.replace(trace, agent=name, options=complete)
+    return "", {}, agent
 
 
 def run_seeds(

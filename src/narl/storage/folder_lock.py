@@ -1,0 +1,90 @@
+"""Locks of folders: one process at a time writes to a folder."""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from narl.errors import InputError
+from narl.storage.files import make_folder, naming_errors, open_descriptor, open_file, read_file
+
+LOCK = ".lock"
+"""The file of a folder's lock."""
+
+
+@contextlib.contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Keep other processes from writing to a folder, which is created where it is missing.
+
+    The system frees the lock when the process ends in any way; the lock's file remains. The
+    process id in the file is only for messages.
+    """
+    while True:
+        descriptor = _open_lock(folder)
+        try:
+            _lock_descriptor(descriptor, folder)
+            # The last holder may have deleted the folder after the lock was opened here.
+            if not _is_file_at(descriptor, folder / LOCK):
+                continue
+            with naming_errors(folder / LOCK):
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            yield
+            return
+        finally:
+            os.close(descriptor)
+
+
+def _open_lock(folder: Path) -> int:
+    """Return a descriptor of the lock's file, which is created where it is missing."""
+    if folder.is_symlink():
+        raise InputError(f"run folder: {folder} is a symbolic link; remove it")
+    try:
+        make_folder(folder)
+        return open_descriptor(folder / LOCK, os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        raise InputError(
+            f"run folder: {folder} cannot be written to ({error.strerror}); choose another"
+        ) from error
+
+
+def _lock_descriptor(descriptor: int, folder: Path) -> None:
+    """Lock an open file; raise an error that names the process which holds the lock."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        process = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+        raise InputError(
+            f"run folder: process {process or '(unknown)'} is writing to {folder}; "
+            "wait until it ends, or stop it"
+        ) from None
+
+
+def _is_file_at(descriptor: int, path: Path) -> bool:
+    """Return whether an open file is the one that the path names now."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def lock_holder(folder: Path) -> int | None:
+    """Return the id of the process that holds the lock of a folder, if there is one."""
+    lock = folder / LOCK
+    try:
+        process = int(read_file(lock, 64))
+    except (OSError, ValueError):
+        return None
+    try:
+        os.kill(max(process, 1), 0)  # the lock is tried only if the process still exists
+    except PermissionError:
+        return process
+    except (OSError, OverflowError):
+        return None
+    with contextlib.suppress(OSError), open_file(lock) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return process
+    return None
