@@ -17,7 +17,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 import narl
+from narl.report.document import Series, load_outcome
 
+RESULTS = Path(__file__).parents[1] / "results"
 FOLDER = Path(__file__).with_name("pictures")
 NARL, UCRL2, TRUE, GREEDY, GREY, FAINT = (
     *("#0072b2", "#d55e00", "#009e73", "#000000", "#57606a", "#c3cad1"),
@@ -307,12 +309,52 @@ def draw_riverswim() -> Figure:
     return figure
 
 
+# --- results ---------------------------------------------------------------------------------
+
+
+def draw_pays() -> Figure:
+    """Draw does it work (Fig. 1(a)) and when does it pay (five tasks), from stored outcomes."""
+    regret = load_outcome(RESULTS / "fig1a-paper.json").charts[0]
+    tasks = [
+        chart
+        for chart in load_outcome(RESULTS / "exploration-paper.json").charts
+        if chart.id.endswith("-returns")
+    ]
+    figure = Figure(figsize=(10, 5.6), layout="constrained")
+    panels = figure.subplots(2, 3).ravel()
+    shown = {"NARL Gaussian": NARL, "PSRL": TRUE, "UCRL2": UCRL2}
+    _draw_lines(panels[0], regret.series, shown)
+    panels[0].set(title="RiverSwim: regret (low is good)", xlabel="episodes", yscale="log")
+    panels[0].legend(frameon=False, fontsize=8)
+    shown = {
+        "NARL, noise on rewards": NARL,
+        "NARL, choice among models": "#56b4e9",
+        "SOMBRL": UCRL2,
+        "MBPO": GREEDY,
+    }
+    for axes, chart in zip(panels[1:], tasks, strict=True):
+        _draw_lines(axes, chart.series, shown)
+        axes.set(title=f"{chart.title}: return", xlabel="environment steps")
+    panels[1].legend(fontsize=8, loc="lower right", bbox_to_anchor=(1, 0.08), edgecolor="white")
+    return figure
+
+
+def _draw_lines(axes: Axes, series: list[Series], colours: dict[str, str]) -> None:
+    by_label = {each.label: each for each in series}
+    for label, colour in colours.items():
+        each = by_label[label]
+        y, low, high = (np.array(x, float) for x in (each.y, each.low, each.high))
+        axes.plot(each.x, y, color=colour, label=label)
+        axes.fill_between(each.x, low, high, color=colour, alpha=0.15, linewidth=0)
+
+
 DRAWINGS: dict[str, Callable[[], Figure]] = {
     "idea": draw_idea,
     "three-ways": draw_three_ways,
     "shrinking": draw_shrinking,
     "decomposition": draw_decomposition,
     "riverswim": draw_riverswim,
+    "pays": draw_pays,
 }
 
 

@@ -44,7 +44,8 @@ baselines, exact regret and its decomposition.
   narl resume RUN          continue a training that was stopped
   narl reproduce ID...     run experiments of the paper and check its claims:
                            fig1a fig1b fig1c table1 ablation fair fig2 fig3a
-                           fig3b fig3c table2 fig4 exploration, or all
+                           fig3b fig3c table2 fig4 exploration-tuning
+                           exploration, or all
   narl report [RUN...]     write charts, tables and claims as one offline HTML
                            file; with RUN, a report on these trainings
   narl runs                list, show, compare or remove stored runs

@@ -1,22 +1,29 @@
-"""The experiment `exploration`: same members and seeds, tables and verdicts by hand."""
+"""`exploration` and its tuning: same members and seeds, choices, tables and verdicts by hand."""
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
 from fake_results import FakeResult, fake_run
 
-from narl.experiments import EXPERIMENTS, SCALES, exploration
+from narl.experiments import EXPERIMENTS, SCALES, exploration, exploration_tuning
 from narl.experiments.experiment import batches
-from narl.experiments.exploration import MBPO, NOISY
+from narl.experiments.exploration import CHOSEN, DIALS, MBPO, NOISY, SOMBRL
+from narl.report.document import load_outcome
 
 TASK = "mountain car"
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 def result(config, returns):
     """Return a training with these evaluation returns [seeds, epochs]."""
     returns = np.asarray(returns, float)
     log = [{"step": 100 * i, "eval_return": list(row)} for i, row in enumerate(returns.T)]
+    names = ("holdout_error", "model_return", "reward_distance", "value_distance", "bonus")
+    for i, row in enumerate(log[1:], 1):
+        row |= {name: [1.0 + i, 3.0 + i] for name in names}
+        row["disagreement"] = [[i, 3.0 * i], [i, 3.0 * i]]
     return FakeResult(config, fake_run({}), {"eval_return": returns.T}, log)
 
 
@@ -36,10 +43,10 @@ def test_algorithms_share_members_seeds_and_budget(scale):
 def test_all_algorithms_with_a_model_share_a_program_per_task():
     cells = exploration.cells("paper")
     sizes = sorted(len(labels) for labels in batches(cells))
-    num_tasks = len(exploration.TASKS)
+    num_tasks = len(exploration.REPORTED)
     assert sizes == [1] * num_tasks + [7] * num_tasks
     noisy = cells[f"{TASK}: {NOISY}"]
-    assert (noisy.algo, noisy.noise, noisy.noise_scale) == ("narl", "reward", 0.003)
+    assert (noisy.algo, noisy.noise, noisy.noise_scale) == ("narl", "reward", CHOSEN[TASK][NOISY])
     assert cells[f"{TASK}: SAC"].members == dataclasses.replace(noisy, members=5).members
 
 
@@ -70,3 +77,45 @@ def test_tables_and_verdict_by_hand():
     reversed_results[f"{TASK}: {MBPO}"] = result(configs[f"{TASK}: {MBPO}"], better)
     (claim,) = exploration.analyse("small", reversed_results).claims
     assert claim.verdict == "fails"
+    beliefs = next(table for table in found.tables if table.id == "exploration-beliefs")
+    # The first epoch with a model is the second one; means over both seeds, and both members.
+    assert beliefs.rows[0] == [TASK, NOISY, 101.5, 4.0, 3.0, 3.0, 2.0, 4.0, 4.0]
+
+
+def test_tuning_takes_the_value_with_the_largest_mean_return_and_else_the_default():
+    cells = exploration_tuning.cells("smoke")
+    results = {label: result(config, [[0.0, 1.0]]) for label, config in cells.items()}
+    label = f"{TASK}: {SOMBRL}, bonus_weight 0.3"
+    results[label] = result(cells[label], [[0.0, 2.0]])
+    chosen = exploration_tuning.choose(TASK, results)
+    defaults = {algorithm: values[0] for algorithm, (_, values) in DIALS.items()}
+    assert chosen == defaults | {SOMBRL: 0.3}
+    (table,) = exploration_tuning.analyse("smoke", results).tables
+    assert [row[:3] for row in table.rows if row[-1] == "chosen"] == [
+        [algorithm, DIALS[algorithm][0], value] for algorithm, value in chosen.items()
+    ]
+
+
+def test_the_default_of_each_option_is_tried_first():
+    for algorithm, (name, values) in DIALS.items():
+        config = exploration.make_cell("arm reacher, cost 0.1", algorithm, (0,), {})
+        assert values[0] == getattr(config, name), algorithm
+
+
+def test_tuning_and_report_have_different_seeds_and_one_program():
+    tuning, report = (
+        {seed for cell in module.cells("paper").values() for seed in cell.seeds}
+        for module in (exploration_tuning, exploration)
+    )
+    assert not tuning & report
+    assert len(batches(exploration_tuning.cells("paper"))) == len(CHOSEN)
+
+
+def test_reported_options_are_those_that_the_stored_tuning_chose():
+    outcome = load_outcome(RESULTS / "exploration-tuning-paper.json")
+    titles = [table.title.removeprefix("Options tried: ") for table in outcome.tables]
+    stored = {
+        task: {row[0]: None if row[2] == "none" else row[2] for row in table.rows if row[-1]}
+        for task, table in zip(titles, outcome.tables, strict=True)
+    }
+    assert stored == CHOSEN

@@ -33,7 +33,7 @@ class Reproduce:
 
     ids: Annotated[Positional[tuple[str, ...]], value("ID...")]
     """fig1a, fig1b, fig1c, table1, ablation, fair, fig2, fig3a, fig3b, fig3c, table2, fig4,
-    exploration; or all"""
+    exploration-tuning, exploration; or all"""
     scale: Annotated[
         Literal["smoke", "small", "paper"], value("smoke|small|paper", "(default: small)")
     ] = "small"

@@ -18,7 +18,7 @@ from narl.experiments.fig3a import TINY
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
 from narl.report.document import Chart, Claim, Table
 from narl.report.series import interval_series, profile_series
-from narl.report.training_curves import curve
+from narl.report.training_curves import curve, rows_with_model
 from narl.stats import (
     aggregate_iqm,
     improvement_interval,
@@ -127,7 +127,7 @@ def cells(scale: Scale) -> dict[str, Config]:
     seeds = tuple(range(_FIRST_SEED, _FIRST_SEED + size.num_seeds))
     return {
         f"{task}: {label}": make_cell(
-            task, label, seeds, chosen_options(task, label) | size.options
+            task, label, seeds, {**chosen_options(task, label), **size.options}
         )
         for task in size.tasks
         for label in size.algorithms
@@ -145,7 +145,7 @@ def make_cell(task: str, label: str, seeds: tuple[int, ...], options: Mapping[st
     from narl.deep.checked_config import make_config
     from narl.deep.config import used_by
 
-    shared = {"members": MEMBERS, "seeds": seeds, "steps": TASKS[task].steps}
+    shared: dict[str, Any] = {"members": MEMBERS, "seeds": seeds, "steps": TASKS[task].steps}
     given = shared | ALGORITHMS[label] | dict(options)
     algo = given.pop("algo")
     used = {name: x for name, x in given.items() if algo in (used_by(name) or (algo,))}
@@ -182,6 +182,39 @@ def _task_table(task: str, results: Mapping[str, Result]) -> Table:
         "Deterministic episodes. The probability is that of a random seed having a larger mean "
         "return over the training than a random seed of MBPO.",
     )
+
+
+def _belief_table(tasks: Mapping[str, Mapping[str, Result]]) -> Table:
+    """Return what the models promised and how far they disagreed, per task and algorithm."""
+    rows: list[list[Any]] = []
+    for task, by_label in tasks.items():
+        for label, result in by_label.items():
+            if label == SAC:
+                continue
+            log = rows_with_model(result.rows())
+            first, last = log[0], log[-1]
+            rows.append(
+                [task, label, *(_mean(last, name) for name in ("eval_return", "model_return"))]
+                + [_mean(first, name) for name in ("reward_distance", "value_distance")]
+                + [_mean(row, "disagreement") for row in (first, last)]
+                + [_mean(last, "bonus")]
+            )
+    return Table(
+        "exploration-beliefs",
+        "What the models promised",
+        ["task", "algorithm", "final return", "inside the model"]
+        + ["rewards differ by, first epoch", "values differ by, first epoch"]
+        + ["disagreement, first epoch", "disagreement, last epoch", "bonus, last epoch"],
+        rows,
+        "Means over seeds. Rewards and values differ by the mean distance of a member's prediction "
+        "from the members' mean; the disagreement is that about the next state, in units of its "
+        "standard deviation over the data. The first epoch is the first with a model.",
+    )
+
+
+def _mean(row: Mapping[str, Any], name: str) -> float | None:
+    values = [float(x) for x in np.ravel(np.array(row[name], object)) if x is not None]
+    return float(np.mean(values)) if values else None
 
 
 def _scores(tasks: Mapping[str, Mapping[str, Result]]) -> dict[str, Float[np.ndarray, "T N"]]:
@@ -258,10 +291,23 @@ def _overall_charts(scores: Mapping[str, Float[np.ndarray, "T N"]]) -> list[Char
     ]
 
 
-def _pays(results: Mapping[str, Result]) -> Judgement:
-    """Return whether MBPO has a lower return over the training than NARL with noise on rewards."""
-    narl, mbpo = (evaluation_returns(results[label]).mean(axis=1) for label in (NOISY, MBPO))
-    return judge_lower([Part(MBPO, mbpo, NOISY, narl)], "return over the training")
+def _pays(results: Mapping[str, Result], label: str) -> Judgement:
+    """Return whether MBPO has a lower return over the training than an optimistic algorithm."""
+    own, mbpo = (evaluation_returns(results[each]).mean(axis=1) for each in (label, MBPO))
+    return judge_lower([Part(MBPO, mbpo, label, own)], "return over the training")
+
+
+def _judgements(tasks: Mapping[str, Mapping[str, Result]]) -> dict[str, tuple[str, Judgement]]:
+    """Return the statement of every claim and the judgement on it, by the claim's id."""
+    judged = {}
+    for task, found in tasks.items():
+        for label, id_ in {NOISY: "", CHOICE: "-choice"}.items():
+            how = label.partition(", ")[2]
+            text = f"On {task}, NARL with {'' if label == NOISY else 'its '}{how} has a larger "
+            text += "return over the training than MBPO."
+            if label in found:
+                judged[f"exploration-{_slug(task)}{id_}"] = text, _pays(found, label)
+    return judged
 
 
 def _slug(task: str) -> str:
@@ -269,18 +315,18 @@ def _slug(task: str) -> str:
 
 
 def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
-    """Return learning curves and tables per task, the aggregate, and one claim per task."""
+    """Return learning curves and tables per task, the aggregate, and two claims per task."""
     size, tasks = _SIZES[scale], _by_task(results)
-    judgements = {f"exploration-{_slug(task)}": _pays(found) for task, found in tasks.items()}
+    judged = _judgements(tasks)
     claims: list[Claim] = [
-        judgement.claim(
-            id_,
-            f"On {task}, NARL with noise on rewards has a larger return over the training than "
-            "MBPO.",
-            "ours",
-        )
-        for (id_, judgement), task in zip(judgements.items(), tasks, strict=True)
+        judgement.claim(id_, text, "ours") for id_, (text, judgement) in judged.items()
     ]
+    others = {
+        f"{task}: {label}": _pays(found, label)
+        for task, found in tasks.items()
+        for label in found
+        if label not in (MBPO, SAC)
+    }
     over = over_seeds(size.num_seeds)
     scores = _scores(tasks)
     charts = [
@@ -299,12 +345,14 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
         about=f"{len(tasks)} {'task' if len(tasks) == 1 else 'tasks'}, {len(size.algorithms)} "
         f"algorithms, {count_seeds(size.num_seeds)}. Seeds begin at {_FIRST_SEED}: no option was "
         f"chosen on them. All algorithms with a model have {MEMBERS} members and the options of "
-        "the task's preset.",
+        "the task's preset; how optimistic they are was tuned on other seeds "
+        "(`exploration-tuning`).",
         charts=[*_overall_charts(scores), *charts],
         tables=[
             _overall_table(scores),
             *tables,
-            comparison_table("exploration-comparisons", judgements),
+            _belief_table(tasks),
+            comparison_table("exploration-comparisons", others),
         ],
         claims=claims,
     )
