@@ -51,6 +51,32 @@ def test_optimistic_agrees_with_a_loop_over_positions(shape, radius):
         np.testing.assert_array_equal(choice.admitted[(slice(None), *at)], inside)
 
 
+@pytest.mark.parametrize(
+    ("radius", "above_only", "member"),
+    [
+        (None, False, 2),  # the largest of those that take part
+        (0.5, False, 1),  # their mean is 2, and 1 and 3 are too far from it
+        (0.5, True, 1),
+        (0.1, False, 1),
+        (1.0, False, 2),
+    ],
+)
+def test_only_members_among_which_is_chosen_count(radius, above_only, member):
+    values, among = jnp.array([1.0, 2.0, 3.0, 100.0]), jnp.array([True, True, True, False])
+    choice = narl.optimism.optimistic(values, radius, above_only=above_only, among=among)
+    assert choice.member == member
+    assert not choice.admitted[3]
+    rest = narl.optimism.optimistic(values[:3], radius, above_only=above_only)
+    assert choice.member == rest.member
+    np.testing.assert_array_equal(choice.admitted[:3], rest.admitted)
+
+
+def test_closest_member_is_taken_among_those_that_take_part():
+    values = jnp.array([0.0, 0.5, 5.5, 2.0])  # the mean of the first three is 2
+    choice = narl.optimism.optimistic(values, 1.0, among=jnp.array([True, True, True, False]))
+    assert choice.member == 1
+
+
 def test_optimistic_passes_gradients_to_the_chosen_member():
     gradient = jax.grad(lambda x: optimistic(x, radius=1.0).value)(jnp.array([0.0, 0.9, 0.5]))
     np.testing.assert_array_equal(gradient, [0, 1, 0])

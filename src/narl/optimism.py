@@ -24,6 +24,7 @@ def optimistic(
     *,
     judged: Float[Array, "M ..."] | None = None,
     above_only: bool | Bool[Array, ""] = False,
+    among: Bool[Array, "M ..."] | None = None,
 ) -> Choice:
     """Return max_m values[m] over the members within μ_M ± ε_M.
 
@@ -31,20 +32,24 @@ def optimistic(
     one closest to the mean is chosen, of equally close ones (always so with two members) the one of
     largest value; the paper does not define this case. ``judged`` are the
     numbers whose distance from their mean counts, by default the values themselves. With
-    ``above_only`` members below the mean are admitted at any distance.
+    ``above_only`` members below the mean are admitted at any distance. Only members ``among`` which
+    one is chosen count, also in the mean; by default all do.
     """
     if radius is None:
-        admitted = jnp.ones(values.shape, bool)
-        score = values
+        admitted = jnp.ones(values.shape, bool) if among is None else among
+        score = values if among is None else jnp.where(among, values, -jnp.inf)
     else:
         judged = values if judged is None else judged
-        offset = judged - judged.mean(axis=0)
+        offset = judged - judged.mean(axis=0, where=among)
         distance = jnp.abs(offset)
         # The mean is rounded; equal values must be admitted by every radius.
         rounding = 4.0 * jnp.finfo(values.dtype).eps * jnp.abs(judged).max(axis=0)
         slack = jnp.where(jnp.isfinite(rounding), rounding, 0.0)
         admitted = distance <= radius + slack
         admitted |= jnp.asarray(above_only) & (offset <= 0.0)
+        if among is not None:
+            admitted &= among
+            distance = jnp.where(among, distance, jnp.inf)
         closest = distance <= distance.min(axis=0) + slack
         considered = jnp.where(admitted.any(axis=0), admitted, closest)
         score = jnp.where(considered, values, -jnp.inf)

@@ -1,5 +1,6 @@
 """The squashed Gaussian against numerical integration and SciPy; networks against NumPy."""
 
+import functools
 import math
 
 import jax
@@ -15,6 +16,7 @@ from narl.deep.policy import act_in_numpy
 
 squash, draw_action = jax.jit(networks.squash), jax.jit(networks.draw_action)
 mode_action, twin_values = jax.jit(networks.mode_action), jax.jit(networks.twin_values)
+init_normalised = functools.partial(networks.init_critic, normalised=True)
 init_actor, init_critic = (
     jax.jit(init, static_argnums=(1, 2, 3)) for init in (networks.init_actor, networks.init_critic)
 )
@@ -108,6 +110,24 @@ def test_narrow_product_has_gradients_of_matrix_product():
     pairs = zip(gradients(narrow_product), gradients(jnp.matmul), strict=True)
     for narrow, plain in pairs:
         np.testing.assert_allclose(narrow, plain, rtol=1e-5, atol=1e-6)
+
+
+def test_normalised_critic_by_hand():
+    critic = init_normalised(jax.random.key(5), 2, 1, (3,))
+    obs, action = jnp.array([[1.0, -2.0], [30.0, 5.0]]), jnp.array([[0.5], [-1.0]])
+    values = np.asarray(twin_values(critic, obs, action))
+    plain = networks.init_critic(jax.random.key(5), 2, 1, (3,))
+    for name in ("w", "b"):  # the same weights at the beginning
+        assert all(
+            (getattr(a, name) == getattr(b, name)).all() for a, b in zip(critic, plain, strict=True)
+        )
+    x = np.concatenate([obs, action], axis=-1)
+    for twin in range(2):
+        first, last = ([np.asarray(part[twin]) for part in layer] for layer in critic)
+        hidden = x @ first[0] + first[1]
+        hidden = (hidden - hidden.mean(1, keepdims=True)) / hidden.std(1, keepdims=True)
+        expected = np.maximum(hidden, 0.0) @ last[0] + last[1]
+        np.testing.assert_allclose(values[twin], expected[:, 0], rtol=1e-4)
 
 
 def test_initial_weights_have_stated_spread():

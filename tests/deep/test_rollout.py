@@ -22,6 +22,7 @@ from tiny import (
 from narl.deep.algorithm_registry import step_rule_of
 from narl.deep.replay_buffer import Replay, make_replay, pack, unpack, unpack_candidates
 from narl.deep.rollout import (
+    _start_rows,
     branched_rollouts,
     imagine_step,
     make_candidates,
@@ -113,6 +114,17 @@ def test_rollouts_begin_uniformly_over_real_states():
     np.testing.assert_allclose(counts / 400, 1 / 8, atol=0.08)
     # Rows that were never written are no states.
     assert set(first_states(real_states(0, 1)).tolist()) == {0.0, 1.0}
+
+
+def test_a_share_of_rollouts_begins_at_states_of_the_last_epoch():
+    config = tiny_config(recent_starts=0.25, epoch_length=2)
+    real = real_states(*range(8))._replace(num_added=jnp.int32(11))  # the newest are 1 and 2
+    rows = jax.jit(_start_rows, static_argnums=(1, 3))(KEY, config, real, 400)
+    states = np.asarray(rows)[:, 0]
+    assert set(states[:100].tolist()) == {1.0, 2.0}
+    assert set(states[100:].tolist()) == set(range(8))
+    young = real_states(5)  # fewer states than an epoch
+    assert set(np.asarray(_start_rows(KEY, config, young, 40))[:, 0].tolist()) == {5.0}
 
 
 @pytest.mark.slow

@@ -332,3 +332,20 @@ def test_options_become_numbers_of_one_type_for_all_replicas():
     assert {array.shape for array in stacked} == {(2,)}
     assert {str(array.dtype) for array in stacked} == {"bool", "int32", "float32"}
     assert stacked.joint.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("radius", [INF, 1.0])
+def test_choice_among_elites_is_the_choice_among_these_members_alone(radius):
+    rng = np.random.default_rng(4)
+    rewards, values = (jnp.asarray(rng.normal(size=(5, 40)), jnp.float32) for _ in range(2))
+    ranked = jnp.array([3, 0, 4, 1, 2])  # the best first
+    options = {"choose_among": "elites", "radius": radius, "exclude": "ball"}
+    config = tiny_config(discount=0.5, members=5, elites=3, **options)
+    params = SelectParams(select_numbers(config), 1.0, STATE, config)
+    chosen = select_optimistic(KEY, make_candidates(rewards, values, ranked), params)
+    elites = ranked[:3]
+    alone = select(rewards[elites], values[elites], radius)
+    np.testing.assert_array_equal(chosen.member, elites[alone.member])
+    np.testing.assert_array_equal(chosen.reward_member, elites[alone.reward_member])
+    np.testing.assert_array_equal(chosen.fallback, alone.fallback)
+    assert set(np.unique(chosen.member)) == set(elites.tolist())

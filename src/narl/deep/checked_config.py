@@ -45,6 +45,7 @@ PAPER_READING: Mapping[str, Any] = MappingProxyType(
         "radius_unit": "absolute",
         "exclude": "ball",
         "exclude_by": "each",
+        "choose_among": "all",
         "score": "mean",
         "joint": False,
         "fallback": "closest",
@@ -135,7 +136,12 @@ def _check_effects(config: Config, given: Collection[str]) -> None:
     draws = config.noise == "reward" or config.optimism_at == "update"
     anneals = config.anneal_steps is not None and config.noise != "reward"
     problems = {
-        "elites": (not draws and not (anneals and config.anneal == "share"), "noise=model"),
+        "elites": (
+            not draws
+            and config.choose_among == "all"
+            and not (anneals and config.anneal == "share"),
+            "noise=model",
+        ),
         "anneal": (not anneals, "noise=reward or without anneal_steps"),
     }
     if config.radius is None:

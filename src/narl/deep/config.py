@@ -28,6 +28,8 @@ PER_REPLICA = (
     *("bonus_weight", "reach", "one_member_per"),
 )
 """The options in which the replicas of one program may differ."""
+_ADDED_LATER = ("stop_when_no_better", "critic_norm", "recent_starts", "choose_among")
+"""Options that a record leaves out at their default, so that ids of earlier runs stay."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,8 +157,9 @@ class Config(OptimismOptions, ModelOptions, LearningOptions):
         """Return the JSON that a run folder records; the run's id is a hash of it."""
         settings = dataclasses.asdict(self)
         seeds, until_solved = settings.pop("seeds"), settings.pop("until_solved")
-        if self.stop_when_no_better is None:  # runs of earlier versions do not have it
-            del settings["stop_when_no_better"]
+        for name in _ADDED_LATER:
+            if settings[name] == getattr(Config, name):
+                del settings[name]
         return {
             "experiment": "train",
             "algo": self.algo,

@@ -113,6 +113,12 @@ class LearningOptions:
     initial_temperature: float = number(
         1.0, "temperature α at the beginning", _POLICY, between=(1e-8, 1e8)
     )
+    critic_norm: Literal["none", "layer"] = option(
+        "none",
+        "normalisation of the critics' hidden layers before the activation; layer: mean 0 and "
+        "variance 1 over the units",
+        group=_POLICY,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -228,6 +234,14 @@ class ModelOptions:
         example="20,150,1,15",
         group=_ROLLOUTS,
     )
+    recent_starts: float = number(
+        0.0,
+        "share of imagined trajectories that begin at states of the last epoch; the others begin "
+        "at any real state",
+        _ROLLOUTS,
+        used_by=MODEL_BASED,
+        between=(0.0, 1.0),
+    )
     retain_epochs: int = count(
         1,
         "number of epochs whose imagined transitions are kept",
@@ -310,6 +324,14 @@ class OptimismOptions:
         used_by=NARL,
         group=_OPTIMISM,
         only_with=(_SELECTS | {"joint": (False,)},),
+    )
+    choose_among: Literal["all", "elites"] = option(
+        "all",
+        "members among which is chosen, and whose mean the radius is around: all, or the best on "
+        "held-out data (elites)",
+        used_by=NARL,
+        group=_OPTIMISM,
+        only_with=(_SELECTS,),
     )
     score: Literal["mean", "draw"] = option(
         "mean",

@@ -25,7 +25,14 @@ class Layer(NamedTuple):
     b: Float[Array, "*C O"]
 
 
-Network = tuple[Layer, ...]
+class NormalisedLayer(NamedTuple):
+    """An affine map whose outputs are normalised: mean 0 and variance 1 over the outputs."""
+
+    w: Float[Array, "*C I O"]
+    b: Float[Array, "*C O"]
+
+
+Network = tuple[Layer | NormalisedLayer, ...]
 Initialiser = Callable[[PRNGKeyArray, int, int], Float[Array, "I O"]]
 
 
@@ -57,8 +64,15 @@ def apply_network(
 ) -> Float[Array, "*C B O"]:
     """Return the network's output; the last layer is affine."""
     for layer in network[:-1]:
-        x = activation(x @ layer.w + layer.b[..., None, :])
+        x = x @ layer.w + layer.b[..., None, :]
+        x = activation(normalise(x) if isinstance(layer, NormalisedLayer) else x)
     return narrow_product(x, network[-1].w) + network[-1].b[..., None, :]
+
+
+def normalise(x: Float[Array, "*C O"]) -> Float[Array, "*C O"]:
+    """Return x with mean 0 and variance 1 over the last axis (layer normalisation)."""
+    centred = x - x.mean(-1, keepdims=True)
+    return centred * jax.lax.rsqrt((centred**2).mean(-1, keepdims=True) + 1e-6)
 
 
 @jax.custom_vjp
@@ -159,10 +173,14 @@ def init_critic(
     action_dim: int,
     hidden: Sequence[int],
     discrete: bool = False,
+    normalised: bool = False,
 ) -> Network:
     """Return twin critics, stacked along a leading axis of 2."""
     sizes = (obs_dim, *hidden, action_dim) if discrete else (obs_dim + action_dim, *hidden, 1)
-    return jax.vmap(lambda k: init_network(k, sizes))(jax.random.split(key, 2))
+    critic = jax.vmap(lambda k: init_network(k, sizes))(jax.random.split(key, 2))
+    if not normalised:
+        return critic
+    return (*(NormalisedLayer(*layer) for layer in critic[:-1]), critic[-1])
 
 
 def twin_values(

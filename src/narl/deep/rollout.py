@@ -227,9 +227,10 @@ def branched_rollouts(
 ) -> tuple[Replay, SelectionSums]:
     """Add imagined trajectories of ``length`` steps to the ``model`` buffer.
 
-    ``config.rollout_batch`` trajectories begin at real states drawn uniformly; ``chunk`` of them
-    run at a time to bound memory. A trajectory stops where it terminates. The newest ``retained``
-    imagined transitions count.
+    ``config.rollout_batch`` trajectories begin at real states drawn uniformly, a share of them
+    (``recent_starts``) at states of the last epoch. ``chunk`` of them run at a time, which bounds
+    the memory. A trajectory stops where it terminates. The newest ``retained`` imagined transitions
+    count.
     """
     num_rollouts = context.config.rollout_batch
     obs_dim = context.sac.actor[0].w.shape[0]
@@ -237,7 +238,7 @@ def branched_rollouts(
 
     def one_chunk(i: Array, carry: tuple[Replay, SelectionSums]) -> tuple[Replay, SelectionSums]:
         key_start, key_steps, key_lot = jax.random.split(jax.random.fold_in(key, i), 3)
-        starts = unpack(sample(key_start, real, (chunk,)), obs_dim).obs
+        starts = unpack(_start_rows(key_start, context.config, real, chunk), obs_dim).obs
         # The last chunk may reach beyond the number of rollouts.
         begun = i * chunk + jnp.arange(chunk) < num_rollouts
         lot = _lots(key_lot, context, chunk)
@@ -257,6 +258,19 @@ def branched_rollouts(
 
     members = context.ensemble.holdout_error.shape[0]
     return jax.lax.fori_loop(0, num_chunks, one_chunk, (model, empty_sums(members)))
+
+
+def _start_rows(
+    key: PRNGKeyArray, config: Config, real: Replay, num_rows: int
+) -> Float[Array, "B W"]:
+    """Draw the real transitions at whose first state imagined trajectories begin."""
+    num_recent = round(config.recent_starts * num_rows)
+    if num_recent == 0:
+        return sample(key, real, (num_rows,))
+    key_recent, key_all = jax.random.split(key)
+    newest = real._replace(size=jnp.minimum(real.size, config.epoch_length))
+    recent = sample(key_recent, newest, (num_recent,))
+    return jnp.concatenate([recent, sample(key_all, real, (num_rows - num_recent,))])
 
 
 def _lots(key: PRNGKeyArray, context: ModelContext, num_rows: int) -> Float[Array, " B"]:

@@ -103,7 +103,8 @@ def init_sac(
     """Return fresh networks; the target critics begin as copies of the critics."""
     key_actor, key_critic = jax.random.split(key)
     actor = init_actor(key_actor, obs_dim, action_dim, config.hidden, discrete)
-    critic = init_critic(key_critic, obs_dim, action_dim, config.hidden, discrete)
+    normalised = config.critic_norm == "layer"
+    critic = init_critic(key_critic, obs_dim, action_dim, config.hidden, discrete, normalised)
     log_alpha = jnp.log(jnp.float32(config.initial_temperature))
     opt = optimiser(config)
     target = jax.tree.map(jnp.copy, critic)

@@ -246,22 +246,30 @@ def choose_members(
     reward: Float[Array, "M B"],
     values: Float[Array, "M B"],
     params: SelectParams,
+    ranked: Int[Array, " M"] | None = None,
 ) -> MemberChoice:
     """Return argmax_m r^(m) (term A) and argmax_m V(s'^(m)) (term B), within ε_M of the mean.
 
     The options decide how: the radius is absolute or in units of the members' deviation; it
     excludes on both sides or only above; each maximum has an exclusion of its own or r + γV decides
-    for both; with ``joint`` one maximum of r + γV gives both members.
+    for both; with ``joint`` one maximum of r + γV gives both members. With ``choose_among=elites``
+    only the best members, by their place among the ``ranked``, take part.
     """
+    among = None
+    if params.config.choose_among == "elites" and ranked is not None:
+        is_elite = jnp.argsort(ranked) < params.numbers.num_elites
+        among = jnp.broadcast_to(is_elite[:, None], reward.shape)
     numbers, key_reward, key_value = params.numbers, *jax.random.split(key)
     total = reward + params.config.discount * values
     by_return = jnp.asarray(numbers.by_return) | jnp.asarray(numbers.joint)
 
     def best(key: PRNGKeyArray, score: Array) -> tuple[Array, Array]:
         judged = jnp.where(by_return, total, score)
-        spread = jnp.where(numbers.relative, judged.std(0), 1.0)
+        spread = jnp.where(numbers.relative, judged.std(0, where=among), 1.0)
         radius = jnp.where(jnp.isfinite(params.radius), params.radius * spread, jnp.inf)
-        choice = optimistic(score, radius, judged=judged, above_only=numbers.above_only)
+        choice = optimistic(
+            score, radius, judged=judged, above_only=numbers.above_only, among=among
+        )
         excluded = ~choice.admitted.any(axis=0)
         drawn = jax.random.randint(key, choice.member.shape, 0, score.shape[0])
         return jnp.where(excluded & numbers.random_fallback, drawn, choice.member), excluded
@@ -286,7 +294,7 @@ def choose_or_draw(
     """Choose as `choose_members`; where annealing made a step not optimistic, draw an elite one."""
     key_choice, key_share, key_elite = jax.random.split(key, 3)
     num_rows = reward.shape[1]
-    choice = choose_members(key_choice, reward, values, params)
+    choice = choose_members(key_choice, reward, values, params, ranked)
     share = jnp.where(params.numbers.anneal_radius, 1.0, params.strength)
     is_optimistic = jax.random.uniform(key_share, (num_rows,)) < share
     elite = draw_elites(key_elite, ranked, params.numbers.num_elites, num_rows)

@@ -25,6 +25,7 @@ class AgentSettings(TypedDict, total=False):
     polyak: float
     learning_rate: float
     initial_temperature: float
+    critic_norm: Literal["none", "layer"]
     members: int | None
     elites: int | None
     model_every: int
@@ -41,6 +42,7 @@ class AgentSettings(TypedDict, total=False):
     most_model_epochs: int
     rollout_batch: int
     rollout_schedule: Sequence[int]
+    recent_starts: float
     retain_epochs: int
     draw: Literal["sample", "mean"]
     preset: Literal["narl", "paper"]
@@ -50,6 +52,7 @@ class AgentSettings(TypedDict, total=False):
     radius_unit: Literal["absolute", "spread"]
     exclude: Literal["ball", "above"]
     exclude_by: Literal["each", "return"]
+    choose_among: Literal["all", "elites"]
     score: Literal["mean", "draw"]
     joint: bool
     fallback: Literal["closest", "random"]
