@@ -21,7 +21,10 @@ project_copyright = "The narl authors, MIT licence"
 version = release = narl.__version__
 
 root_doc = "docs/index"
-include_patterns = ["docs/**", "notebooks/*.ipynb", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+include_patterns = [
+    *("docs/**", "notebooks/*.ipynb", "policies/*/README.md"),
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md"),
+]
 exclude_patterns = ["docs/data/**", "**/.ipynb_checkpoints"]
 extensions = [
     "myst_nb",

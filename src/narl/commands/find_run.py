@@ -10,6 +10,7 @@ from narl.errors import InputError
 from narl.storage import (
     MANIFEST,
     PART,
+    TRAINING,
     Run,
     UnfinishedRun,
     list_run_ids,
@@ -40,7 +41,15 @@ def find_policy(root: Path, text: str) -> tuple[Path, bool]:
     """
     if text.strip() and os.path.isfile(Path(text) / MANIFEST):
         return Path(text), True
-    run = find_run(root, text)
+    try:
+        run = find_run(root, text)
+    except InputError:
+        if text.strip() and os.path.isdir(text) and not os.path.isfile(Path(text) / TRAINING):
+            raise InputError(
+                f"run: the folder {text} holds no policy (no {MANIFEST}); give the id of a run, or "
+                "a folder that agent.save or narl train made"
+            ) from None
+        raise
     if not isinstance(run, UnfinishedRun):
         return run.path, True
     if not run.step:

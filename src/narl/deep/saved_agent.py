@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +16,7 @@ from narl import __version__, storage
 from narl.deep.checked_config import check_config, config_from_record
 from narl.deep.config import Config
 from narl.deep.env_code import ENV_CODE, env_module_problem
-from narl.deep.metrics import curves
+from narl.deep.metrics import CURVES, curves, rows_of_replicas
 from narl.deep.policy import Policy, interface_from, policy_from
 from narl.deep.run_artifacts import not_written_by_narl, only_networks
 from narl.deep.snapshot import STATE, State, with_prefix
@@ -46,8 +48,34 @@ class SavedAgent(NamedTuple):
     """The hash of the environment's code (see `narl.deep.env_code`); empty: not recorded."""
 
 
-def write_saved_agent(folder: Path | str, saved: SavedAgent) -> Path:
-    """Write an agent into a folder, with its state as a checkpoint if there is one."""
+def only_policy(saved: SavedAgent, seed: int) -> SavedAgent:
+    """Return what acting needs of an agent: the actor of one seed, and its learning curve.
+
+    Critics, models and the diagnostics of the models are left out.
+    """
+    actor = saved.policy.actor(seed)  # refuses a seed that was not trained
+    policy = Policy((seed,), jax.tree.map(lambda x: x[None], actor), saved.policy.interface)
+    place = saved.policy.seeds.index(seed)
+    columns = ("epoch", "step", *CURVES, "solved_step")
+    rows = [{name: row[name] for name in columns if name in row} for row in saved.history]
+    config = dataclasses.replace(saved.config, seeds=policy.seeds)
+    return saved._replace(
+        record=saved.record | config.record(),
+        config=config,
+        policy=policy,
+        networks={},
+        history=[rows_of_replicas(row, slice(place, place + 1)) for row in rows],
+        state=None,
+    )
+
+
+def write_saved_agent(
+    folder: Path | str, saved: SavedAgent, provenance: Mapping[str, Any] | None = None
+) -> Path:
+    """Write an agent into a folder, with its state as a checkpoint if there is one.
+
+    ``provenance`` takes the place of what is recorded of this machine and its software.
+    """
     last = saved.history[-1] if saved.history else {}
 
     def save_state(partial: Path) -> None:
@@ -66,7 +94,7 @@ def write_saved_agent(folder: Path | str, saved: SavedAgent) -> Path:
         saved.networks | saved.policy.arrays() | curves(saved.history),
         device=jax.devices()[0].device_kind,
         extras={PROGRESS: rows_to_bytes(saved.history)},
-        provenance={ENV_CODE: saved.env_code} if saved.env_code else None,
+        provenance=({ENV_CODE: saved.env_code} if saved.env_code else {}) | {**(provenance or {})},
         checkpoint=save_state,
     )
     return run.path

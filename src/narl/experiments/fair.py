@@ -34,20 +34,24 @@ class TunedAgent(NamedTuple):
 
 GAUSSIAN, BOOTSTRAP, PRIOR = "NARL Gaussian", "NARL bootstrap", "NARL bootstrap with prior"
 NARL_UCBVI, GREEDY = "NARL-UCBVI", "greedy"
+PSRL, OPSRL = "PSRL, strong prior", "OPSRL, strong prior"
 NARL = (GAUSSIAN, BOOTSTRAP, PRIOR, NARL_UCBVI)
-_SCALES = (0.01, 0.03, 0.1, 0.3, 1.0)
+_SCALES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+_SIZES_OF_ENSEMBLES = (3, 10, 20, 50)
 _STRONG = {"preset": "strong-prior"}
 AGENTS: dict[str, TunedAgent] = {
-    GAUSSIAN: TunedAgent("narl-ucrl", {}, "c", (0.001, 0.005, 0.02, 0.1, 0.5), 0.005),
-    BOOTSTRAP: TunedAgent("narl-ucrl", {"noise": "bootstrap"}, "members", (3, 10, 20), 10),
-    PRIOR: TunedAgent("narl-ucrl", {"noise": "bootstrap-prior"}, "members", (3, 10, 20), 10),
-    NARL_UCBVI: TunedAgent("narl-ucbvi", {}, "c", (1e-4, 1e-3, 0.01, 0.1, 1.0), 1.0),
+    GAUSSIAN: TunedAgent("narl-ucrl", {}, "c", (2e-4, 0.001, 0.005, 0.02, 0.1, 0.5), 0.005),
+    BOOTSTRAP: TunedAgent("narl-ucrl", {"noise": "bootstrap"}, "members", _SIZES_OF_ENSEMBLES, 10),
+    PRIOR: TunedAgent(
+        "narl-ucrl", {"noise": "bootstrap-prior"}, "members", _SIZES_OF_ENSEMBLES, 10
+    ),
+    NARL_UCBVI: TunedAgent("narl-ucbvi", {}, "c", (1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0), 1.0),
     "UCBVI Hoeffding": TunedAgent("ucbvi", {}, "scale", _SCALES, 1.0),
     "UCBVI Bernstein": TunedAgent("ucbvi", {"bonus": "bernstein"}, "scale", _SCALES, 1.0),
     "UCBVI simplified": TunedAgent("ucbvi", {"bonus": "simplified"}, "scale", _SCALES, 1.0),
     "UCRL2": TunedAgent("ucrl2", {}, "scale", _SCALES, 1.0),
-    "PSRL": TunedAgent("psrl", _STRONG, "tau", (1.0, 10.0, 100.0, 1e4), 1e4),
-    "OPSRL": TunedAgent("opsrl", _STRONG, "tau", (1.0, 100.0, 1e4), 1e4),
+    PSRL: TunedAgent("psrl", _STRONG, "tau", (1.0, 10.0, 100.0, 1e4, 1e6), 1e4),
+    OPSRL: TunedAgent("opsrl", _STRONG, "tau", (1.0, 100.0, 1e4, 1e6), 1e4),
     "RLSVI": TunedAgent("rlsvi", {}, "c", (1e-4, 1e-3, 0.01, 0.1, 1.0), 0.1),
     GREEDY: TunedAgent(GREEDY, {}, "", (0.0,), 0.0),
 }
@@ -63,7 +67,7 @@ MDPS: dict[str, tuple[dict[str, Any], int]] = {
     "six arms": ({"env": "six-arms"}, 1000),
 }
 """The options of each MDP and its number of episodes."""
-SKIPPED = {("OPSRL", "Deep Sea 10"), ("OPSRL", "stochastic Deep Sea 10")}
+SKIPPED = {(OPSRL, "Deep Sea 10"), (OPSRL, "stochastic Deep Sea 10")}
 """OPSRL draws ten tables of S²A probabilities per episode, which takes long on Deep Sea."""
 
 
