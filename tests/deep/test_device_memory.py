@@ -13,6 +13,7 @@ from narl.deep.checked_config import make_config
 from narl.deep.device_memory import (
     available_memory,
     check_memory,
+    groups_that_fit,
     needed_memory,
     replica_memory,
     temporary_memory,
@@ -117,6 +118,22 @@ def test_training_without_room_refused(monkeypatch, algo, num_replicas, named):
     for enough in (needed, None):
         monkeypatch.setattr(device_memory, "available_memory", lambda enough=enough: enough)
         check_memory(config, 11, 3, num_replicas)
+
+
+def test_configurations_are_split_into_as_few_groups_as_there_is_room_for(monkeypatch):
+    configs = [make_config("Hopper-v5", "narl", radius=r, seeds="0:2") for r in (0.1, 0.2, 0.5)]
+    needed = needed_memory(configs[0], 11, 3, 4)  # of two configurations
+    for available, sizes in (
+        (None, [3]),
+        (10 * needed, [3]),
+        (1.3 * needed, [2, 1]),
+        (0.9 * needed, [1, 1, 1]),
+        (1, [1, 1, 1]),
+    ):
+        monkeypatch.setattr(device_memory, "available_memory", lambda given=available: given)
+        groups = groups_that_fit(configs, 11, 3)
+        assert [len(group) for group in groups] == sizes
+        assert [config for group in groups for config in group] == configs
 
 
 @pytest.mark.parametrize(("stats", "expected"), [({"bytes_limit": 77}, 77), (None, None)])

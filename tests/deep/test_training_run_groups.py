@@ -4,13 +4,15 @@ import dataclasses
 import functools
 import shutil
 
+import jax
 import pytest
 from quick_trainings import quick_config, train, train_until
 
-from narl.deep.agent import load
+from narl.deep import device_memory
+from narl.deep.load_agent import load
 from narl.deep.replicas import BatchedReplicas
 from narl.deep.trainer import Trainer
-from narl.deep.training_run import run_training
+from narl.deep.training_run import check_training, run_training
 from narl.errors import InputError
 from narl.storage import STAGED, list_run_ids, list_unfinished_runs, save_run
 from short_trainings import flip_bit, metrics_rows
@@ -51,6 +53,26 @@ def alone(tmp_path_factory, cache):
     """The runs of the group, each trained alone."""
     root = tmp_path_factory.mktemp("alone")
     return [train(config, root) for config in GROUP]
+
+
+def test_group_without_room_is_trained_in_parts(alone, tmp_path, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")  # counts every replica's memory
+    most = device_memory.needed_memory(GROUP[0], 3, 1, 3)
+    monkeypatch.setattr(device_memory, "available_memory", lambda: 1.3 * most)
+    groups = check_training(GROUP)
+    assert [len(group) for group in groups] == [2, 1]
+    monkeypatch.undo()
+    monkeypatch.setattr(
+        "narl.deep.training_run.groups_that_fit", lambda configs, *_: groups_of(configs)
+    )
+    runs = assert_trained(GROUP, tmp_path, alone, [False] * 3)
+    assert [run.metrics["replicas"] for run in runs] == [3, 3, 1]
+    assert_trained(GROUP, tmp_path, alone, [True] * 3)
+
+
+def groups_of(configs):
+    """Return groups of at most two configurations."""
+    return [configs[i : i + 2] for i in range(0, len(configs), 2)]
 
 
 def test_group_equals_runs_trained_alone(alone, tmp_path):

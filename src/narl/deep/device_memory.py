@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -17,6 +18,8 @@ from narl.errors import InputError
 from narl.host_memory import available_host_memory, size_as_text
 
 _FLOAT = 4
+_RESERVE = 1.25
+"""Memory that a group of configurations may take, relative to the estimate, which is rough."""
 
 
 class Memory(NamedTuple):
@@ -100,6 +103,27 @@ def available_memory() -> int | None:
         return available_host_memory()
     stats = jax.devices()[0].memory_stats()
     return None if stats is None else stats.get("bytes_limit")
+
+
+def groups_that_fit(
+    configs: Sequence[Config], obs_dim: int, action_dim: int
+) -> list[Sequence[Config]]:
+    """Return configurations that share a program in as few groups as the device has room for.
+
+    Every group holds at least one configuration; `check_memory` refuses one that is too large.
+    """
+    available = available_memory()
+
+    def fits(group: Sequence[Config]) -> bool:
+        num_replicas = sum(len(config.seeds) for config in group)
+        needed = max(needed_memory(each, obs_dim, action_dim, num_replicas) for each in group)
+        return available is None or _RESERVE * needed <= available
+
+    for size in range(len(configs), 1, -1):
+        groups = [configs[i : i + size] for i in range(0, len(configs), size)]
+        if all(map(fits, groups)):
+            return groups
+    return [[config] for config in configs]
 
 
 def check_memory(config: Config, obs_dim: int, action_dim: int, num_replicas: int) -> None:

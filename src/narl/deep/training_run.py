@@ -19,7 +19,7 @@ import numpy as np
 from narl import storage
 from narl.deep.callbacks import wants_stop
 from narl.deep.config import Config
-from narl.deep.device_memory import check_memory
+from narl.deep.device_memory import check_memory, groups_that_fit
 from narl.deep.env_code import ENV_CODE, current_env_code, env_code
 from narl.deep.extended_run import extension_problem, keeps_data
 from narl.deep.trainer import Trainer
@@ -121,7 +121,11 @@ def _run_training(
     if not missing:
         return [(found[config.run_id], True) for config in configs]
     group = _unfinished_group(configs, missing, root) or missing
-    check_training(group, options.parts)
+    groups = check_training(group, options.parts)
+    if len(groups) > 1:
+        _log.warning("the device has no room for all seeds at once: %d groups", len(groups))
+        runs = {run.id: run for part in groups for run, _ in _run_training(part, root, options)}
+        return [((found | runs)[each.run_id], each.run_id in found) for each in configs]
     options.on_start()
     part = root / f"{storage.run_id(_group_record(group))}{PART}"
     with lock_folder(part), _removed_at_the_end(part):
@@ -173,17 +177,25 @@ def _check_keep_data(configs: Sequence[Config], found: Sequence[storage.Run]) ->
         _log.warning("the run cannot be extended with `narl train --extend`: %s", problem)
 
 
-def check_training(configs: Sequence[Config], parts: UserParts = NO_PARTS) -> None:
-    """Refuse, before anything is compiled or written, a training that cannot be run."""
+def check_training(
+    configs: Sequence[Config], parts: UserParts = NO_PARTS
+) -> list[Sequence[Config]]:
+    """Refuse, before anything is compiled or written, a training that cannot be run.
+
+    Returns the configurations in the groups in which the device has room for them, usually one.
+    """
     config = configs[0]
     with contextlib.closing(open_training_env(config, 0, source=parts.env)) as env:
         choose_termination(config, env.spaces, parts)
         check_target_entropy(config, env.spaces)
         dims = env.spaces.obs_dim, env.spaces.action_dim
-    num_replicas = sum(len(config.seeds) for config in configs)
-    for each in configs:
-        check_functions(each, parts, *dims)
-        check_memory(each, *dims, num_replicas)
+    groups = groups_that_fit(configs, *dims)
+    for group in groups:
+        num_replicas = sum(len(config.seeds) for config in group)
+        for each in group:
+            check_functions(each, parts, *dims)
+            check_memory(each, *dims, num_replicas)
+    return groups
 
 
 def _group_record(configs: Sequence[Config]) -> dict[str, Any]:
