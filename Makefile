@@ -15,7 +15,9 @@ SB3 := .venv-sb3
 SBX := .venv-sbx
 BIN := $(VENV)/bin
 PIP_INSTALL = -m pip install --disable-pip-version-check --no-warn-conflicts $(PIP_FLAGS)
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4
+# Without stored bytecode every process of the tests, and they start many, compiles narl again. A
+# worker gets tests that stand together, because they share what is compiled, and then takes others.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -55,6 +57,7 @@ types: $(VENV)/.dev
 docs-check: $(VENV)/.dev
 	$(BIN)/python -m narl.paper --check docs/paper-map.md
 	$(BIN)/python docs/make_options.py --check
+	$(BIN)/python docs/make_claims.py --check
 
 test-fast: $(VENV)/.dev
 	$(PYTEST) -m "not slow" $(ARGS)
@@ -69,6 +72,7 @@ format: $(VENV)/.dev ## rewrite the files as `make check` wants them
 docs: $(VENV)/.docs ## regenerate the generated pages and build the site into build/site
 	$(BIN)/python -m narl.paper --write docs/paper-map.md
 	$(BIN)/python docs/make_options.py --write
+	$(BIN)/python docs/make_claims.py --write
 	$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees -c docs . build/site
 	@echo "The site is $(CURDIR)/build/site/index.html"
 

@@ -304,7 +304,9 @@ def claim_ids() -> set[str]:
 
     An id with a variable part, such as f"fig1b-slow-{env}", is cut before that part.
     """
-    ids = set(committed_claims())
+    outcomes = (ROOT / "results").glob("*-paper.json")
+    stored = (json.loads(path.read_text(encoding="utf-8"))["claims"] for path in outcomes)
+    ids = {claim["id"] for claims in stored for claim in claims}
     for path in (ROOT / "src" / "narl" / "experiments").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Claim" and node.args:
@@ -325,53 +327,6 @@ def test_every_claim_is_explained() -> None:
         if not any(id_ == name or (more and id_.startswith(name)) for name, more in explained)
         and (id_, "…") not in explained
     } == set()
-
-
-def committed_claims() -> dict[str, tuple[dict[str, Any], set[float]]]:
-    """Return every claim of the committed outcomes by id, with all numbers of its experiment."""
-    claims = {}
-    for path in (ROOT / "results").glob("*-paper.json"):
-        outcome = json.loads(path.read_text(encoding="utf-8"))
-        words = [claim["numbers"] for claim in outcome["claims"]]
-        words += [str(cell) for table in outcome["tables"] for row in table["rows"] for cell in row]
-        joined = " ".join(words).replace("N=", "N= ").replace("−", "-")
-        numbers = {float(text) for text in re.findall(NUMBER, joined)}
-        claims |= {claim["id"]: (claim, numbers) for claim in outcome["claims"]}
-    return claims
-
-
-def stale(figures: str, numbers: set[float]) -> list[str]:
-    """Return the numbers in a text that are no rounded numbers of the outcome."""
-
-    def is_measured(shown: str) -> bool:
-        half = 0.5 * 10.0 ** -len(shown.partition(".")[2]) * (1 + 1e-9)
-        return any(abs(float(shown) - number) <= half for number in numbers)
-
-    shown_numbers = re.findall(NUMBER, figures.replace("−", "-"))
-    return [shown for shown in shown_numbers if not is_measured(shown)]
-
-
-def test_stale_numbers_are_noticed() -> None:
-    assert stale("16.5 and 42 against 1532 in 1000", {16.52047, 42.45495, 1531.822, 1000.0}) == []
-    assert stale("16.4 against 1545", {16.52047, 1531.822}) == ["16.4", "1545"]
-
-
-def test_reproduced_numbers_are_those_of_the_committed_outcomes() -> None:
-    section = read("reproduction.md").partition("## What came out")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| `(\S+)` \| (\w+) \| (.*) \|$", section, re.MULTILINE)
-    claims = committed_claims()
-    verdicts: dict[str, str] = {}
-    for id_, verdict, figures in rows:
-        if not id_.endswith("…"):
-            verdicts[id_] = verdict
-            # The budget of 1000 episodes is not measured.
-            assert stale(figures, claims[id_][1] | {1000.0}) == [], id_
-            continue
-        count, _, names = figures.partition(" rows: ")
-        listed = [id_.removesuffix("…") + name for name in names.split(", ")]
-        assert len(listed) == int(count)
-        verdicts |= dict.fromkeys(listed, verdict)
-    assert verdicts == {id_: claim["verdict"] for id_, (claim, _) in claims.items()}
 
 
 def test_pages_name_the_version_of_the_package() -> None:

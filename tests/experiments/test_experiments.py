@@ -1,5 +1,6 @@
 """Experiments: valid cells, verdicts by their rules, and outcomes that can be stored."""
 
+import dataclasses
 import math
 import subprocess
 import sys
@@ -7,13 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_results import tabular_result
+from fake_results import FakeResult, fake_run, tabular_result
 
 from narl import cli
 from narl.experiments import (
     EXPERIMENTS,
     SCALES,
+    Experiment,
     ExperimentHooks,
+    Findings,
     ablation,
     fig1a,
     fig1b,
@@ -22,6 +25,7 @@ from narl.experiments import (
     table1,
 )
 from narl.experiments.analysis import capped, decomposition_table, median_mean_worst
+from narl.experiments.experiment import _outcome as outcome_of
 from narl.experiments.experiment import batches, is_training
 from narl.experiments.judgement import judge_lower
 from narl.report.document import load_outcome, save_outcome
@@ -67,6 +71,31 @@ def test_list_of_experiments_imports_neither_the_deep_half_nor_plotting():
         check=True,
     )
     assert done.stdout == "[]\n"
+
+
+def test_experiments_are_in_the_order_of_the_paper_then_ours():
+    assert list(EXPERIMENTS) == [
+        *("fig1a", "fig1b", "fig1c", "table1", "fig2", "table2", "fig3a", "fig3b", "fig3c", "fig4"),
+        *("ablation", "fair", "exploration-tuning", "exploration"),
+    ]
+
+
+def test_outcome_has_every_training_with_command_and_returns():
+    cell = short_config(algo="narl", seeds=(3, 4))
+    run = dataclasses.replace(
+        fake_run({"seconds": {"total": 12.34}, "replicas": 2}), environment={"device": "cpu"}
+    )
+    arrays = {"step": np.array([100.0, 200.0]), "eval_return": np.array([[1, np.nan], [1 / 3, 9]])}
+    experiment = Experiment("mine", "Mine", lambda scale: {}, lambda scale, results: None)
+    results = {"NARL": FakeResult(cell, run, arrays), "greedy": tabular_result([[1.0]], [[1.0]])}
+    found = outcome_of(experiment, "small", results, Findings("About.", [], [], []))
+    (training,) = found.trainings
+    assert (training.label, training.run, training.seeds) == ("NARL", "x", [3, 4])
+    assert training.command.startswith("narl train toy_worlds:Toy-v0 --algo narl ")
+    assert training.command.endswith("--seeds 3:5")
+    assert (training.steps, training.returns) == ([100, 200], [[1.0, 0.333333], [None, 9.0]])
+    assert (training.seconds, training.replicas, training.device) == (12.3, 2, "cpu")
+    assert found.runs == ["x", "x"]
 
 
 def test_trainings_of_one_shape_form_a_batch_and_tabular_runs_stand_alone():

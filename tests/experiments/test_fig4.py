@@ -64,6 +64,7 @@ def test_selection_follows_distance_and_a_radius_makes_it_even():
     assert {claim.id: claim.verdict for claim in found.claims} == {
         "fig2-correlated": "holds",
         "fig2-worst-member": "holds",
+        "fig2-wide-radius": "holds",
         "fig2-radius": "holds",
     }
     assert found.tables[0].rows[0] == [1, 0.5, 0.4, 0.34, 3.0]

@@ -58,7 +58,9 @@ def test_seeds_that_never_solve_count_as_the_slowest():
     solved = {key: around(2000) if key[0] < 10 else [None] * 4 for key in KEYS}
     outcome = findings(solved)
     assert outcome.claims[1].verdict == "holds"
-    assert all(len(series.x) == 2 for series in outcome.charts[0].series)
+    measured, printed = outcome.charts[0].series[:3], outcome.charts[0].series[3:]
+    assert [len(series.x) for series in measured] == [2, 2, 2]
+    assert [series.y for series in printed][2] == [2000.0, 2775.0, 5850.0]
     iqm, profile = ({x.label: x for x in chart.series} for chart in outcome.charts[1:])
     never, around_2000 = "M = 10, ε = 5", "M = 3, ε = 5"
     assert (iqm[never].y, iqm[around_2000].y) == ([10_000.0], [2000.0])

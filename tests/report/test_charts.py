@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 from fake_outcomes import fake_sections, growing, line_chart
 
+from narl.palette import Look
 from narl.report.charts import describe, drawing, symlog_ticks
-from narl.report.document import Series
+from narl.report.document import Chart, Series
+from narl.report.figures import draw_figure
 from narl.report.number_format import format_column, format_number
 from narl.report.series import (
     MEMBERS,
     RANK,
+    algorithm_of,
     choose_looks,
     form_of,
     lines_of,
@@ -153,6 +156,48 @@ def test_looks_of_labels_differ_within_every_chart() -> None:
     assert len(set(many.values())) == 30
     assert [many[str(i)].colour for i in range(8)] == list(range(8))
     assert [many[str(i)].dash for i in (0, 7, 8, 15, 16, 29)] == [0, 0, 1, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("label", "algorithm"),
+    [
+        ("NARL", "narl"), ("NARL Gaussian (as printed)", "narl"), ("NARL, ε = 0.1", "narl"),
+        ("NARL-UCBVI", "narl-ucbvi"), ("Noise Augmented UCRL (Theorem 1)", "narl-ucrl"),
+        ("MBPO, 5 of 7 members", "mbpo"), ("H-UCRL", "hucrl"), ("UCRL (ucrl2)", "ucrl2"),
+        ("UCRL2 (TabulaRL)", "ucrl2-tabularl"), ("Posterior sampling (psrl)", "psrl"),
+        ("RiverSwim, gaussian", None), ("M = 3, ε = 0.1", None), ("", None),
+    ],
+)  # fmt: skip
+def test_labels_name_their_algorithm(label: str, algorithm: str | None) -> None:
+    assert algorithm_of(label) == algorithm
+
+
+def test_algorithms_keep_their_colour_and_variants_differ_in_dashes() -> None:
+    def chart(*labels: str) -> Chart:
+        return line_chart(*(Series(label, [1.0], [1.0]) for label in labels))
+
+    looks = choose_looks(
+        [
+            chart("UCRL2", "NARL Gaussian", "NARL bootstrap"),
+            chart("MBPO", "other", "NARL", "MBPO, 3 members"),
+        ]
+    )
+    blue = [looks[label] for label in ("NARL Gaussian", "NARL bootstrap", "NARL")]
+    assert blue == [Look(0, 0), Look(0, 1), Look(0, 0)]
+    assert [looks["MBPO"], looks["MBPO, 3 members"]] == [Look(1, 0), Look(1, 1)]
+    assert looks["other"].colour not in (0, 1)
+
+
+def test_bars_of_one_colour_differ_in_fill_and_outline() -> None:
+    series = [Series(label, [1.0], [0.5]) for label in ("NARL", "NARL, exclude above")]
+    chart = line_chart(*series, x_label=RANK)
+    bars = drawing(chart, choose_looks([chart]))["spec"]["layer"][1]["encoding"]
+    assert bars["color"]["scale"]["range"] == ["var(--series-0)"] * 2
+    assert bars["fillOpacity"]["scale"]["range"] == [0.45, 0.06]
+    assert bars["strokeDash"]["scale"]["range"] == [[1, 0], [6, 3]]
+    figure = draw_figure(chart)
+    fills = [bar[0].get_facecolor()[3] for bar in figure.axes[0].containers]
+    assert fills == [0.45, 0.06]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from fake_outcomes import fake_sections, line_chart, small_section
 from test_page import HOSTILE
+from test_run_list import training_section
 
 from narl.report.document import Introduction, Series, Table
 from narl.report.number_format import format_number
@@ -93,6 +94,23 @@ def open_page(browser: "playwright.Browser", tmp_path: Path) -> Iterator[Callabl
 def tab(open_page: Callable[[str], Tab], page: str) -> Tab:
     """A tab with the report of the made-up outcomes."""
     return open_page(page)
+
+
+def test_link_of_a_claim_opens_the_folded_list_of_runs(
+    open_page: Callable[[str], Tab],
+) -> None:
+    tab = open_page(compose_page([training_section()]))
+    runs = tab.page.locator("#exp-smoke-runs")
+    assert runs.get_attribute("open") is None
+    tab.page.locator("a[href='#exp-smoke-runs']").click()
+    assert runs.get_attribute("open") is not None
+    training = runs.locator("details")
+    assert training.get_attribute("open") is None
+    tab.page.goto(f"{tab.address}#exp-smoke-runs-1")
+    tab.page.reload()
+    tab.page.wait_for_selector("html[data-ready=drawn]", state="attached")
+    assert training.get_attribute("open") is not None
+    assert training.locator("td").first.is_visible()
 
 
 def test_every_chart_is_drawn_and_nothing_is_loaded(tab: Tab) -> None:

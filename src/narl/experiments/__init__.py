@@ -25,12 +25,14 @@ from narl.experiments.experiment import (
 from narl.experiments.judgement import Part, judge_lower
 from narl.report.document import Outcome
 
-_ALL = (
-    *(module.EXPERIMENT for module in (fig1a, fig1b, fig1c, table1, ablation, fair)),
-    *(fig4.FIG2, fig3a.EXPERIMENT, locomotion.FIG3B, locomotion.FIG3C),
-    *(table2.EXPERIMENT, fig4.FIG4, exploration_tuning.EXPERIMENT, exploration.EXPERIMENT),
+_PAPER = (
+    *(module.EXPERIMENT for module in (fig1a, fig1b, fig1c, table1)),
+    *(fig4.FIG2, table2.EXPERIMENT, fig3a.EXPERIMENT, locomotion.FIG3B, locomotion.FIG3C),
+    fig4.FIG4,
 )
-EXPERIMENTS: dict[str, Experiment] = {experiment.id: experiment for experiment in _ALL}
+_OURS = tuple(module.EXPERIMENT for module in (ablation, fair, exploration_tuning, exploration))
+EXPERIMENTS: dict[str, Experiment] = {experiment.id: experiment for experiment in (*_PAPER, *_OURS)}
+"""The experiments in the order of the paper, then ours."""
 
 __all__ = [
     "EXPERIMENTS",

@@ -17,6 +17,7 @@ from narl.report.document import (
     Claim,
     Outcome,
     Table,
+    Training,
 )
 from narl.tabular.config import Config as TabularConfig
 from narl.tabular.stored_run import run_config, run_configs
@@ -197,5 +198,31 @@ def _outcome(
         claims=claims,
         notes=notes,
         runs=[result.run.id for result in results.values()],
+        trainings=[_training(label, x) for label, x in results.items() if is_training(x.cell)],
         environment={name: environment[name] for name in recorded if name in environment},
     )
+
+
+def _training(label: str, result: Result) -> Training:
+    """Return a training with the returns of every seed."""
+    from narl.report.training_summary import command_of
+
+    cell, metrics = result.cell, result.run.metrics
+    assert not isinstance(cell, TabularConfig)
+    returns = result.array("eval_return").T
+    return Training(
+        label=label,
+        run=result.run.id,
+        command=command_of(cell),
+        seeds=list(cell.seeds),
+        steps=[int(step) for step in result.array("step")],
+        returns=[[_rounded(x) for x in row] for row in returns],
+        seconds=round(metrics["seconds"]["total"], 1),
+        replicas=metrics.get("replicas"),
+        device=result.run.environment.get("device"),
+    )
+
+
+def _rounded(value: float) -> float | None:
+    """Return a number with six digits, and six decimals at most; None for NaN and infinity."""
+    return round(float(f"{value:.6g}"), 6) if np.isfinite(value) else None

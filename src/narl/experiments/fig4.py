@@ -25,8 +25,8 @@ from narl.report.training_curves import Rows, by_accuracy, rows_with_model
 if TYPE_CHECKING:
     from narl.deep.config import Config
 
-TITLE_2 = "Which member is selected under optimism?"
-TITLE_4 = "Delusional world models: return inside the model and in the environment"
+TITLE_2 = "Fig. 2: which member is selected under optimism?"
+TITLE_4 = "Fig. 4: delusional world models, inside the model and in the environment"
 MANY = cell_label(10, None)
 """The configuration that the paper names: ten members, no radius."""
 FEW = cell_label(3, 0.1)
@@ -175,6 +175,17 @@ def _selection_judgements(found: _Selection) -> dict[str, Judgement]:
             [Part("even", even, "least accurate member", found.none[:, 0])],
             "share of choices without a radius",
         ),
+        "fig2-wide-radius": judge_lower(
+            [
+                Part(
+                    "ε = 5",
+                    found.none[:, 0] - found.wide[:, 0],
+                    "ε = 0.1",
+                    found.none[:, 0] - found.narrow[:, 0],
+                )
+            ],
+            "reduction of the least accurate member's share of choices",
+        ),
         "fig2-radius": judge_lower(
             [Part("ε = 0.1", narrow, "no radius", none)],
             "share of choices away from an even selection",
@@ -187,6 +198,8 @@ STATEMENTS_2 = {
     "next states are from the mean.",
     "fig2-worst-member": "Without a radius, the least accurate member is selected more often than "
     "evenly.",
+    "fig2-wide-radius": "A wide radius (ε_M = 5) reduces the use of the least accurate member only "
+    "a little: less than ε_M = 0.1 does.",
     "fig2-radius": "With ε_M = 0.1 members are selected more evenly than without a radius.",
 }
 

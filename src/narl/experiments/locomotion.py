@@ -247,7 +247,12 @@ def analyse_half_cheetah(scale: Scale, results: Mapping[str, Result]) -> Finding
     return analyse(HALF_CHEETAH, scale, results)
 
 
-FIG3B = Experiment("fig3b", HOPPER.title, functools.partial(cells, HOPPER), analyse_hopper)
+FIG3B = Experiment(
+    "fig3b", f"Fig. 3(b): {HOPPER.title}", functools.partial(cells, HOPPER), analyse_hopper
+)
 FIG3C = Experiment(
-    "fig3c", HALF_CHEETAH.title, functools.partial(cells, HALF_CHEETAH), analyse_half_cheetah
+    "fig3c",
+    f"Fig. 3(c): {HALF_CHEETAH.title}",
+    functools.partial(cells, HALF_CHEETAH),
+    analyse_half_cheetah,
 )

@@ -156,7 +156,10 @@ def _row_layers(chart: Chart, drawn: list[Line], looks: Mapping[str, Look]) -> l
 
 
 def _beside_layers(chart: Chart, drawn: list[Line], looks: Mapping[str, Look]) -> list[alt.Chart]:
-    """Return bars or dots side by side at every x, each with its band as a stroke."""
+    """Return bars or dots side by side at every x, each with its band as a stroke.
+
+    Series of one colour differ in their outlines, and only the first of them is filled.
+    """
     bars = form_of(chart) == "bars"
     labels = [line.label for line in drawn]
     x = alt.X("x:O").title(chart.x_label).axis(labelAngle=0, grid=False)
@@ -164,16 +167,17 @@ def _beside_layers(chart: Chart, drawn: list[Line], looks: Mapping[str, Look]) -
     beside = alt.XOffset("s:N").scale(domain=labels)
     y = alt.Y("y:Q").title(None).scale(zero=True, nice=NUM_TICKS)
     y = y.axis(_axis("linear", "y", [part for line in drawn for part in line[2:]]))
-    colour, _ = _colour_and_dash(drawn, looks)
-    values = (
-        _shown().mark_bar(fillOpacity=0.45)
-        if bars
-        else _shown().mark_point(filled=True, opacity=1, size=64)
-    )
+    colour, dash = _colour_and_dash(drawn, looks)
+    shades = [fill_of(looks[label], bars=bars) for label in labels]
+    inside = alt.FillOpacity("s:N").sort(labels).legend(None)
+    inside = inside.scale(type="ordinal", domain=labels, range=shades)
+    colours = [f"var(--series-{looks[label].colour})" for label in labels]
+    outline = alt.Stroke("s:N").legend(None).scale(domain=labels, range=colours)
+    mark = _shown().mark_bar() if bars else _shown().mark_point(filled=True, opacity=1, size=64)
     return [
         *_reference(chart, alt.YDatum),
         alt.Chart(alt.NamedData("at")).mark_rule(color="var(--cursor)").encode(x),
-        values.encode(x, y, beside, colour),
+        mark.encode(x, y, beside, colour, inside, outline, dash),
         _shown()
         .mark_rule(strokeWidth=2)
         .encode(x, alt.Y("l:Q").title(None), alt.Y2("h"), beside, colour),
@@ -181,6 +185,11 @@ def _beside_layers(chart: Chart, drawn: list[Line], looks: Mapping[str, Look]) -
         .mark_point(filled=True, opacity=1, size=64)
         .encode(x, y, beside, colour),
     ]
+
+
+def fill_of(look: Look, *, bars: bool) -> float:
+    """Return the opacity inside bars or dots: those whose outline is dashed are nearly empty."""
+    return 0.06 if look.dash else (0.45 if bars else 1.0)
 
 
 def _line_layers(chart: Chart, drawn: list[Line], looks: Mapping[str, Look]) -> list[alt.Chart]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 import types
 import typing
 from pathlib import Path
@@ -36,7 +37,7 @@ class Series:
 
 @dataclasses.dataclass(frozen=True)
 class Chart:
-    """A line chart: axes, series and a caption."""
+    """A chart: axes, series and a caption; `narl.report.series.form_of` says how it is drawn."""
 
     id: str
     title: str
@@ -83,6 +84,27 @@ class Claim:
 
 
 @dataclasses.dataclass(frozen=True)
+class Training:
+    """A training behind an outcome: the command that repeats it, and the returns of every seed."""
+
+    label: str
+    run: str
+    """The id of the run."""
+    command: str
+    """The command that trains this configuration alone."""
+    seeds: list[int]
+    steps: list[int]
+    """The environment steps at which the policy was evaluated."""
+    returns: list[list[float | None]]
+    """The evaluation returns of each seed, one for each of the steps."""
+    seconds: float | None = None
+    """The duration of the program that trained it, for all replicas of the program together."""
+    replicas: int | None = None
+    """The number of replicas of that program; trainings of one shape share a program."""
+    device: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Introduction:
     """A text about what was run, and the command that runs it again."""
 
@@ -103,6 +125,8 @@ class Section:
     notes: list[str] = dataclasses.field(default_factory=list)
     runs: list[str] = dataclasses.field(default_factory=list)
     """The ids of the runs behind the section."""
+    trainings: list[Training] = dataclasses.field(default_factory=list)
+    """Those of the runs that are trainings of an experiment."""
     environment: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Versions of packages and the device."""
     scale: str | None = None
@@ -131,6 +155,8 @@ class Outcome:
     notes: list[str] = dataclasses.field(default_factory=list)
     runs: list[str] = dataclasses.field(default_factory=list)
     """The ids of the runs behind the outcome."""
+    trainings: list[Training] = dataclasses.field(default_factory=list)
+    """Those of the runs that are trainings; tabular runs are quickly repeated by the command."""
     environment: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Versions of packages and the device."""
 
@@ -145,6 +171,7 @@ class Outcome:
             claims=self.claims,
             notes=self.notes,
             runs=self.runs,
+            trainings=self.trainings,
             environment=self.environment,
             scale=self.scale,
         )
@@ -154,8 +181,15 @@ def save_outcome(outcome: Outcome, folder: Path) -> Path:
     """Write an outcome and its checksum to `<folder>/<id>-<scale>.json` and return the path."""
     path = folder / f"{outcome.id}-{outcome.scale}.json"
     values = with_checksum(_rounded(dataclasses.asdict(outcome)))
-    write_file(path, f"{json.dumps(values, indent=1, ensure_ascii=False)}\n".encode())
+    write_file(path, f"{_as_json(values)}\n".encode())
     return path
+
+
+def _as_json(values: dict[str, Any]) -> str:
+    """Return JSON with one entry per line, but a list of numbers on one line."""
+    text = json.dumps(values, indent=1, ensure_ascii=False)
+    # Line breaks are never inside the strings of JSON, so that this list is no part of a text.
+    return re.sub(r'\[\n[^][{}"]*\]', lambda match: re.sub(r"\s+", "", match[0]), text)
 
 
 def load_outcome(path: Path) -> Outcome:

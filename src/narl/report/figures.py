@@ -22,7 +22,7 @@ from matplotlib.ticker import (
 )
 
 from narl.palette import COLOURS, Look
-from narl.report.charts import are_whole, reference_level, symlog_ticks
+from narl.report.charts import are_whole, fill_of, reference_level, symlog_ticks
 from narl.report.document import Axis, Chart
 from narl.report.number_format import format_number
 from narl.report.series import Line, check_chart, choose_looks, form_of, is_share, lines_of
@@ -141,12 +141,16 @@ def _draw_beside(
     width = 0.65 / len(drawn)
     keys: list[Any] = []
     for place, line in enumerate(drawn):
-        colour = COLOURS[looks[line.label].colour].light
+        look = looks[line.label]
+        colour = COLOURS[look.colour].light
+        inside = (colour, fill_of(look, bars=bars))
         at = np.searchsorted(values, line.x) + width * (place - (len(drawn) - 1) / 2)
         if bars:
-            keys.append(axes.bar(at, line.y, 0.9 * width, color=colour, alpha=0.45))
+            outline: dict[str, Any] = {"edgecolor": colour, "linestyle": (0, look.dashes or None)}
+            keys.append(axes.bar(at, line.y, 0.9 * width, facecolor=inside, **outline))
         else:
-            keys += axes.plot(at, line.y, color=colour, linestyle="", marker="o", markersize=4.5)
+            dot: dict[str, Any] = {"marker": "o", "markersize": 4.5, "markerfacecolor": inside}
+            keys += axes.plot(at, line.y, color=colour, linestyle="", **dot)
         axes.vlines(at, line.low, line.high, color=colour, linewidth=1.2)
     axes.set_xticks(range(len(values)), [format_number(x) for x in values])
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]) if axes.dataLim.y0 < 0 else 0.0)

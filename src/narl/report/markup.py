@@ -72,12 +72,13 @@ def swatch(look: Look | None, form: Form = "line") -> str:
     """Return a short piece of a series' line, or its dot; without a look, the reference line."""
     colour = "var(--reference)" if look is None else f"var(--series-{look.colour})"
     dashes = (5, 4) if look is None else look.dashes
-    if form != "line":
-        return (
-            '<svg class="swatch dot" viewBox="0 0 10 10" aria-hidden="true">'
-            f'<circle cx="5" cy="5" r="5" fill="{colour}"/></svg>'
-        )
     dash = f' stroke-dasharray="{" ".join(map(str, dashes))}"' if dashes else ""
+    if form != "line":
+        fill = "none" if dashes else colour
+        return (
+            '<svg class="swatch dot" viewBox="0 0 12 12" aria-hidden="true">'
+            f'<circle cx="6" cy="6" r="5" fill="{fill}" stroke="{colour}"{dash}/></svg>'
+        )
     return (
         '<svg class="swatch" viewBox="0 0 26 10" aria-hidden="true">'
         f'<line x1="0" y1="5" x2="26" y2="5" stroke="{colour}"{dash}/></svg>'
@@ -137,12 +138,16 @@ def table(item: Table, id: str, *, is_open: bool = True) -> str:
     )
 
 
-def claim_list(claims: Sequence[Claim], id: str) -> str:
-    """Return claims with verdict, statement, place in the paper and numbers."""
+def claim_list(claims: Sequence[Claim], id: str, runs: str | None = None) -> str:
+    """Return claims with verdict, statement, place in the paper and numbers.
+
+    ``runs`` is the name of the list of runs in the page, to which a link leads.
+    """
+    link = "" if runs is None else f' <a href="#{runs}">Every run</a>'
     items = [
         f'<li id="{anchor(id, "claim", claim.id)}"><div>{badge(claim.verdict)}</div><div>'
         f'<p>{inline(claim.statement)} <span class="muted small">({inline(claim.where)})</span></p>'
-        f'<p class="small">Measured: {inline(claim.numbers)}</p></div></li>'
+        f'<p class="small">Measured: {inline(claim.numbers)}{link}</p></div></li>'
         for claim in claims
     ]
     if not items:

@@ -296,10 +296,26 @@
     mark();
   };
 
-  const openAll = () => document.querySelectorAll("details").forEach((part) => (part.open = true));
+  // A link may lead to a part that is folded, or that is inside a folded part.
+  const unfoldTarget = (hash) => {
+    const target = document.getElementById(decodeURIComponent(hash.slice(1)));
+    for (let part = target; part; part = part.parentElement)
+      if (part.tagName === "DETAILS") part.open = true;
+    return target;
+  };
+
+  // The list of runs stays folded: it would fill many sheets.
+  const openAll = () =>
+    document
+      .querySelectorAll("details:not(.runs, .runs details)")
+      .forEach((part) => (part.open = true));
 
   const start = async () => {
     addEventListener("beforeprint", openAll);
+    document.addEventListener("click", (event) => {
+      const link = event.target.closest("a[href^='#']");
+      if (link) unfoldTarget(link.hash);
+    });
     wireContents(document.querySelector("nav.contents"));
     document.querySelectorAll("table.sortable").forEach(wireTable);
     let failed = 0;
@@ -312,6 +328,7 @@
         figure.querySelector(".plot").textContent = `This chart could not be drawn: ${problem}`;
       }
     }
+    unfoldTarget(location.hash)?.scrollIntoView(); // charts have changed the places of what follows
     root.dataset.ready = failed ? "failed" : "drawn";
   };
 

@@ -29,6 +29,7 @@ from narl.report.markup import (
     text,
 )
 from narl.report.number_format import MISSING, format_number
+from narl.report.run_list import run_list, runs_anchor
 from narl.report.series import choose_looks, form_of, lines_of, num_off_axis
 
 TITLE = "Towards Tractable Optimism in Model‑Based Reinforcement Learning"
@@ -209,13 +210,12 @@ def _section(section: Section, looks: Mapping[str, Look], common: Mapping[str, A
     charts = [
         _chart(chart, f"chart-{chart_anchor(section, chart)}", looks) for chart in section.charts
     ]
-    claims = claim_list(section.claims, id)
+    claims = claim_list(section.claims, id, runs_anchor(id) if section.runs else None)
     beside = bool(claims) and len(charts) % 2 == 1 and len(section.claims) <= MOST_BESIDE
     cells = [*charts, claims] if beside else charts
     grid = "charts" + (" pair" if len(cells) > 1 else "") + (" odd" if len(cells) % 2 else "")
     own = {k: v for k, v in _shown(section.environment).items() if k not in common}
     notes = "".join(f"<li>{inline(note)}</li>" for note in section.notes)
-    runs = "".join(f"<li><code>{text(run)}</code></li>" for run in section.runs)
     scale = f' <span class="scale">{text(section.scale)} scale</span>' if section.scale else ""
     parts = [
         f'<section class="experiment" id="{id}" aria-labelledby="{id}-title">',
@@ -228,10 +228,7 @@ def _section(section: Section, looks: Mapping[str, Look], common: Mapping[str, A
             for place, item in enumerate(section.tables)
         ),
         f'<div class="block"><h3>Notes</h3><ul class="notes">{notes}</ul></div>' if notes else "",
-        f"<details><summary>{_count(len(section.runs), 'run')} behind it</summary>"
-        f"{facts(own)}<ul>{runs}</ul></details>"
-        if runs
-        else facts(own),
+        run_list(section, id, facts(own)),
         "</section>",
     ]
     return "\n".join(part for part in parts if part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from narl.errors import InputError
-from narl.palette import Look, assign_looks
+from narl.palette import ALGORITHM_COLOURS, Look, assign_looks
 from narl.report.document import Axis, Chart, Series
 from narl.stats import Interval, median_iqr, performance_profile
 
@@ -20,6 +21,16 @@ MOST_DOTS = 40
 RANK = "member, from the least accurate"
 MEMBERS = "members M"
 """Labels of x axes whose values are not joined by lines."""
+
+NAMES = {
+    **{name: name for name in ALGORITHM_COLOURS},
+    "noise augmented ucrl": "narl-ucrl",
+    "noise augmented ucbvi": "narl-ucbvi",
+    "h ucrl": "hucrl",
+    "ucrl": "ucrl2",
+    "posterior sampling": "psrl",
+}
+"""How labels begin, in small letters, and the algorithms that they name."""
 
 Form = Literal["line", "dots", "bars", "rows"]
 
@@ -41,11 +52,21 @@ def form_of(chart: Chart) -> Form:
 def choose_looks(charts: Iterable[Chart]) -> dict[str, Look]:
     """Return a look for every label, such that no two are alike in one chart.
 
-    The rows of a chart of intervals carry their names and need no look of their own.
+    A label that names an algorithm has the algorithm's colour; variants of one algorithm differ in
+    their dashes. The rows of a chart of intervals carry their names and need no look of their own.
     """
-    return assign_looks(
-        [[series.label for series in chart.series] for chart in charts if form_of(chart) != "rows"]
-    )
+    labels = [[x.label for x in chart.series] for chart in charts if form_of(chart) != "rows"]
+    algorithms = {label: algorithm_of(label) for own in labels for label in own}
+    fixed = {label: ALGORITHM_COLOURS[name] for label, name in algorithms.items() if name}
+    return assign_looks(labels, fixed)
+
+
+def algorithm_of(label: str) -> str | None:
+    """Return the algorithm that a label begins with ("narl" for "NARL, ε = 0.1"), if it does."""
+    words = re.findall(r"[a-z0-9]+", label.lower())
+    beginnings = [" ".join(words[:length]) for length in range(len(words), 0, -1)]
+    known = {name.replace("-", " "): algorithm for name, algorithm in NAMES.items()}
+    return next((known[beginning] for beginning in beginnings if beginning in known), None)
 
 
 def is_share(chart: Chart) -> bool:
