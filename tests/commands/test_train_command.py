@@ -260,7 +260,7 @@ def test_arguments_reach_the_training(call, monkeypatch):
 
     monkeypatch.setattr(training_console.TrainingConsole, "train", record)
     arguments = ["--seeds=1,3", "--until-solved", "--no-joint", "--radius=none", "--hidden=8,4"]
-    arguments += ["--runs=kept", "--fresh", "--json", "--checkpoint-every=4"]
+    arguments += ["--runs=kept", "--fresh", "--json", "--checkpoint-every=4", "--keep-data"]
     arguments += ["--tensorboard=t", "--wandb=w"]
     assert call("train", "Hopper-v5", *arguments).status == 0
     config = make_config(
@@ -273,7 +273,8 @@ def test_arguments_reach_the_training(call, monkeypatch):
         hidden=(8, 4),
     )
     console = training_console.TrainingConsole(Path("kept"), True, "t", "w")
-    options = {"checkpoint_every": 4, "fresh": True, "any_code": False, "parts": UserParts()}
+    options = {"checkpoint_every": 4, "keep_data": True, "fresh": True, "any_code": False}
+    options["parts"] = UserParts()
     assert calls == [(console, config, options)]
 
 

@@ -18,6 +18,7 @@ sys.path[:0] = [str(TESTS / "faults"), str(TESTS)]
 
 NUMBERS = {
     "kills": 100,
+    "sweep_kills": 20,
     "disk": 50,
     "processes": 20,
     "mutations": 1000,
@@ -63,14 +64,17 @@ def try_all(numbers: dict[str, int], folder: Path, seed: int) -> int:
             seconds = time.monotonic() - begin
             print(f"{tallies[-1].name}: {seconds:.0f} s", file=sys.stderr, flush=True)
 
-    # Processes first: they are forked from one that has not used JAX. Those of sweeps (workers
-    # and drivers that are killed) belong here, too.
+    # Processes first: they are forked from one that has not used JAX.
     if numbers["kills"] or numbers["disk"] or numbers["processes"]:
         processes = Processes(folder / "processes", folder / "programs")
         reference = undisturbed(processes)
         add("kills", lambda n: try_kills(processes, reference, n, seed))
         add("disk", lambda n: try_full_disks(processes, reference, n, seed))
         add("processes", lambda n: try_many(processes, reference, n))
+
+    from fault_sweeps import try_sweep_kills
+
+    add("sweep_kills", lambda n: try_sweep_kills(folder / "sweeps", folder / "programs", n, seed))
 
     from fault_artifacts import make_artifacts
     from fault_commands import try_command_lines, try_configurations

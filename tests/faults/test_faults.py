@@ -9,6 +9,7 @@ from fault_environments import try_environments
 from fault_hostile import try_hostile
 from fault_mutations import try_mutations
 from fault_processes import Processes, try_full_disks, try_kills, try_many, undisturbed
+from fault_sweeps import try_sweep_kills
 from fault_tally import Tally
 
 
@@ -47,6 +48,11 @@ def test_killed_and_competing_processes_lose_nothing(tmp_path, programs):
     assert try_kills(processes, reference, 2).lost == []
     assert try_full_disks(processes, reference, 2).lost == []
     assert try_many(processes, reference, 3).lost == []
+
+
+@pytest.mark.slow
+def test_killed_workers_and_drivers_of_sweeps_lose_nothing(tmp_path, programs):
+    assert try_sweep_kills(tmp_path, programs / "faults", 2).lost == []
 
 
 def test_tally_counts_errors_and_trials_that_take_too_long():

@@ -25,7 +25,7 @@ from short_trainings import (
 pytestmark = pytest.mark.slow
 
 TESTS = Path(__file__).resolve().parents[1]
-ENV, STEPS = "InvertedPendulum-v5", 1200
+ENV, STEPS = "InvertedPendulum-v5", 900
 ARGUMENTS = ["train", ENV, *short_arguments("narl", steps=STEPS), "--seeds=0:2", "--json"]
 
 # A shell that runs the tests in the background ignores SIGINT, and so do its children.
@@ -108,7 +108,7 @@ def test_interrupted_training_has_the_bits_of_an_uninterrupted_one(tmp_path, pro
     assert expected.id == config.run_id
 
     process = Process(folder, programs, *ARGUMENTS)
-    for number, step in ((signal.SIGINT, 200), (signal.SIGTERM, 500)):
+    for number, step in ((signal.SIGINT, 200), (signal.SIGTERM, 400)):
         process.wait_for_step(step)
         begin = time.monotonic()
         process.popen.send_signal(number)
@@ -124,7 +124,7 @@ def test_interrupted_training_has_the_bits_of_an_uninterrupted_one(tmp_path, pro
         process = Process(folder, programs, "resume", config.run_id, "--json")
         assert process.wait_for(r"^continues from step (\d+)$") == int(stopped[1])
 
-    printed_step = process.wait_for_step(800)
+    printed_step = process.wait_for_step(600)
     process.popen.kill()
     assert process.end()[0] == -signal.SIGKILL
     before, newest = checkpoints_of(folder / "runs", config)[-2:]

@@ -153,3 +153,32 @@ def test_sweeps_are_recorded(tmp_path):
     (tmp_path / "sweeps" / "sweep-0.json").write_text('{"runs": [{}]}')
     with pytest.raises(InputError, match=r"sweep-0\.json: it is not of this version"):
         recorded_runs(tmp_path)
+
+
+@pytest.mark.slow
+def test_run_of_other_code_of_its_environment_is_done_again(tmp_path, cache, capsys, monkeypatch):
+    (run,) = training_runs(env="toy_worlds:Toy-v0")
+    run_task([run], tmp_path)
+    first = run.find(tmp_path)
+    assert run.find_current(tmp_path) == first
+    assert make_tasks([run], tmp_path) == []
+    # As if a new process had imported other code.
+    monkeypatch.setattr("narl.sweeps.sweep_run._env_codes", {"toy_worlds:Toy-v0": "other"})
+    monkeypatch.setattr("narl.deep.training_run.current_env_code", lambda *_: "other")
+    monkeypatch.setattr("narl.deep.training_run.env_code", lambda *_: "other")
+    assert run.find_current(tmp_path) is None
+    assert make_tasks([run], tmp_path) == [(run,)]
+    assert SweepStatus([run], tmp_path, opens_env=True).read()[0].state != "done"
+    assert states([run], tmp_path) == ["done"]  # nothing is imported for `narl sweep --status`
+    run_task([run], tmp_path)
+    second = run.find_current(tmp_path)
+    assert second.environment["env_code"] == "other" != first.environment["env_code"]
+    assert len(storage.list_runs(tmp_path)) == 2  # the first one is kept under another id
+
+
+def test_run_whose_environment_cannot_be_opened_here_counts_as_done(tmp_path, monkeypatch):
+    (run,) = training_runs(env="not_there:Toy-v0")
+    stored = storage.save_run(
+        tmp_path, run.config.record(), {}, {}, provenance={"env_code": "of another machine"}
+    )
+    assert run.find_current(tmp_path) == stored

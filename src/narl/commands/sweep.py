@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional
 
-from narl.commands.arguments import RunsFolder, Switch, runs_folder, value
+from narl.commands.arguments import (
+    RunsFolder,
+    Switch,
+    import_from_working_folder,
+    runs_folder,
+    value,
+)
 from narl.commands.config_arguments import ConfigCommand, read_value
 from narl.commands.executor_arguments import ExecutorArguments
 from narl.errors import InputError
@@ -140,6 +146,7 @@ def main(arguments: Sequence[str]) -> int:
 
             runs = recorded_runs(root)
         else:
+            import_from_working_folder()
             runs = expand(HALVES[name], [grid | given for grid in grids], own.seeds_per_run)
         return _run(HALVES[name], runs, root, own)
 

@@ -49,7 +49,7 @@ class SweepConsole:
 
     def show_plan(self) -> int:
         """Print what would be run, and what it would cost; return the exit status."""
-        missing = [run for run in self.runs if run.find(self.root) is None]
+        missing = [run for run in self.runs if run.find_current(self.root) is None]
         programs = share_program([run for run in missing if run.is_training])
         tasks = self._make_tasks()
         cost = estimate(missing, self.root)
@@ -96,6 +96,7 @@ class SweepConsole:
 
     def run(self) -> None:
         """Do every run that is not done, and show the progress."""
+        self.status = SweepStatus(self.runs, self.root, opens_env=True)
         tasks = self._begin()
         retries = 2 if self.arguments.retries is None else self.arguments.retries
         executor = self._executor() if tasks else None

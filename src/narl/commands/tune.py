@@ -7,7 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from narl.commands.arguments import RunsFolder, Switch, runs_folder, value
+from narl.commands.arguments import (
+    RunsFolder,
+    Switch,
+    import_from_working_folder,
+    runs_folder,
+    value,
+)
 from narl.commands.config_arguments import ConfigCommand
 from narl.deep.config import Config
 from narl.options import as_text, option_fields
@@ -48,6 +54,7 @@ COMMAND = ConfigCommand("narl tune", EXAMPLE, TuneArguments, option_fields(Confi
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status."""
     options, own = COMMAND.parse(arguments)
+    import_from_working_folder()
     with COMMAND.errors_as_typed():
         trials = _search(options, own)
     done = [trial for trial in trials if trial.state == "done" and trial.mean_return is not None]

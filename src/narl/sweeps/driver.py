@@ -72,7 +72,7 @@ def drive(
             later = [(due, task) for due, task in later if due > now]
             while waiting and executor.has_room():
                 task = waiting.popleft()
-                unfinished = [run for run in task if run.find(root) is None]
+                unfinished = [run for run in task if run.find_current(root) is None]
                 busy = [run for run in unfinished if _is_busy(run, root)]
                 # Those that nobody works on need not wait for the others.
                 later += [(now + BUSY_SECONDS, (run,)) for run in busy]
@@ -92,7 +92,7 @@ def drive(
 def _settle(ended: Ended, root: Path, crashes: Counter[str], retries: int) -> list[Task]:
     """Return the tasks that are left of one whose process has ended."""
     notes_of = {run.id: RunNotes(root, run.id) for run in ended.task}
-    missing = [run for run in ended.task if run.find(root) is None]
+    missing = [run for run in ended.task if run.find_current(root) is None]
     left = [run for run in missing if not notes_of[run.id].has_failed]
     mine = [run for run in left if not _is_busy(run, root)]
     # A process that follows one run after the other was lost in the one that it had begun.

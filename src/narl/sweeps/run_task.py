@@ -88,11 +88,11 @@ def _leased(
     mine: list[SweepRun] = []
     with contextlib.ExitStack() as stack:
         for run in runs:
-            if run.find(root) is not None:
+            if run.find_current(root) is not None:
                 found.append(run)
             elif stack.enter_context(notes_of[run.id].lease(tries=3)):
                 # Another process may have finished the run before it freed the lease.
-                (mine if run.find(root) is None else found).append(run)
+                (mine if run.find_current(root) is None else found).append(run)
         for notes in (notes_of[run.id] for run in mine):
             notes.clear_failure()
             notes.note_worker(step=0)
@@ -139,9 +139,9 @@ def _train(
         for run in mine:  # should this process be killed, the next one tries them alone, too
             notes_of[run.id].note_failure(error=error_line(error), together=len(mine))
         for run in mine:
-            if run.find(root) is None:
+            if run.find_current(root) is None:
                 _train([run], [], root, should_stop, notes_of)
-            if run.find(root) is not None:
+            if run.find_current(root) is not None:
                 notes_of[run.id].clear_failure()
 
 

@@ -45,16 +45,21 @@ class RunStatus(NamedTuple):
 
 
 class SweepStatus:
-    """The states of a sweep's runs; a finished run is verified once and then remembered."""
+    """The states of a sweep's runs; a finished run is verified once and then remembered.
 
-    def __init__(self, runs: Sequence[SweepRun], root: Path) -> None:
+    With ``opens_env``, a run that other code of a user's environment has made is not finished: the
+    environment's module is imported, so a user must have named it.
+    """
+
+    def __init__(self, runs: Sequence[SweepRun], root: Path, opens_env: bool = False) -> None:
         self.runs, self._root = runs, root
+        self._find = SweepRun.find_current if opens_env else SweepRun.find
         self._done: dict[str, RunStatus] = {}
 
     def read(self) -> list[RunStatus]:
         """Return the state of every run now."""
         for run in self.runs:
-            if run.id not in self._done and (finished := run.find(self._root)) is not None:
+            if run.id not in self._done and (finished := self._find(run, self._root)) is not None:
                 self._done[run.id] = _finished(run, finished, self._root)
         return [self._done.get(run.id) or _open_status(run, self._root) for run in self.runs]
 

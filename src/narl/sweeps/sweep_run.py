@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from narl import storage
 from narl.deep.config import Config as TrainingConfig
+from narl.errors import EnvironmentFault, InputError
 from narl.options import as_text
 from narl.tabular.config import Config as TabularConfig
 from narl.tabular.options import AGENT_OPTIONS
@@ -44,6 +45,35 @@ class SweepRun(NamedTuple):
         if not (root / self.id).is_dir():
             return None
         return storage.find_run(root, self.config.record())
+
+    def find_current(self, root: Path) -> storage.Run | None:
+        """Return the finished run, unless other code of a user's environment has made it.
+
+        `narl.deep.training_run` then moves that run to another id and trains anew.
+        """
+        run = self.find(root)
+        if run is None or not isinstance(self.config, TrainingConfig):
+            return run
+        from narl.deep.env_code import ENV_CODE
+
+        recorded = run.environment.get(ENV_CODE)
+        return run if recorded is None or recorded == _env_code(self.config, recorded) else None
+
+
+_env_codes: dict[str, str] = {}
+"""The hashes of the code of environments in this process, which imports their modules once."""
+
+
+def _env_code(config: TrainingConfig, unknown: str) -> str:
+    """Return the hash of the code of an environment; ``unknown`` if it cannot be opened here."""
+    from narl.deep.env_code import current_env_code
+
+    if config.env not in _env_codes:
+        try:
+            _env_codes[config.env] = current_env_code(config)
+        except (InputError, EnvironmentFault):
+            return unknown
+    return _env_codes[config.env]
 
 
 def sweep_run(config: RunConfig, **fields: Any) -> SweepRun:

@@ -28,7 +28,7 @@ def make_tasks(
     A group has at most ``group`` runs; by default, as many as keep ``num_workers`` processes busy.
     Tabular runs share no program: those of a group follow each other in one process.
     """
-    missing = [run for run in runs if run.find(root) is None]
+    missing = [run for run in runs if run.find_current(root) is None]
     tasks = _begun_together(runs, missing, root)
     left = {run.id: run for run in missing}
     for task in tasks:

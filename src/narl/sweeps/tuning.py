@@ -182,7 +182,7 @@ def _try(
 
     run, notes = sweep_run(config), RunNotes(root, config.run_id)
     reports = _Reports(proposal)
-    if (finished := run.find(root)) is not None:
+    if (finished := run.find_current(root)) is not None:
         return "done", _report_all(finished, reports), True
     if notes.has_failed:
         return "failed", None, True
