@@ -1,5 +1,6 @@
 """Objects and numbers as text and as tables of notebooks."""
 
+import numpy as np
 import pytest
 
 from narl import storage
@@ -37,7 +38,8 @@ def test_absurd_numbers_have_an_exponent(value, text):
 
 def test_texts_of_means_counts_and_seeds():
     assert mean_figure([1.0, 2.0]) == "1.5"
-    assert mean_figure([1.0, None]) == mean_figure([]) == "-"
+    assert mean_figure([np.float32(1.0), 2]) == "1.5"
+    assert mean_figure([1.0, None]) == mean_figure([]) == mean_figure(["a", 1.0]) == "-"
     assert [counted(n, "seed") for n in (0, 1, 2)] == ["0 seeds", "1 seed", "2 seeds"]
     assert [seeds_as_text(seeds) for seeds in ((3,), (0, 1, 2), (0, 2))] == ["3", "0:3", "0,2"]
 

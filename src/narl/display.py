@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import numbers
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -59,8 +60,8 @@ def figure(value: float | None, decimals: int = 1) -> str:
 
 
 def mean_figure(values: Sequence[float | None]) -> str:
-    """Return the mean over the seeds as text; "-" if one of them is missing."""
-    known = [value for value in values if value is not None]
+    """Return the mean over the seeds as text; "-" if one of them is missing or no number."""
+    known = [value for value in values if isinstance(value, numbers.Real)]
     return figure(sum(known) / len(known)) if known and len(known) == len(values) else "-"
 
 
