@@ -6,7 +6,7 @@ import html
 import math
 import numbers
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 LARGE = 1e6
 """The size from which on a number is written with an exponent: -8.7e14."""
@@ -59,9 +59,9 @@ def figure(value: float | None, decimals: int = 1) -> str:
     return f"{mantissa}e{int(exponent)}"
 
 
-def mean_figure(values: Sequence[float | None]) -> str:
+def mean_figure(values: Sequence[Any]) -> str:
     """Return the mean over the seeds as text; "-" if one of them is missing or no number."""
-    known = [value for value in values if isinstance(value, numbers.Real)]
+    known = [float(value) for value in values if isinstance(value, numbers.Real)]
     return figure(sum(known) / len(known)) if known and len(known) == len(values) else "-"
 
 
