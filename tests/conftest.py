@@ -3,16 +3,33 @@
 Every shape annotation of `narl` is checked while the tests run (jaxtyping with beartype).
 """
 
+import gc
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import jaxtyping
 import pytest
 
+import typecheck
+
 # Must be in place before anything imports narl.
-jaxtyping.install_import_hook("narl", "typecheck.check_shapes")
+typecheck.install()
+
+# Traced programs are very many objects that live long: with Python's own threshold (700), a fifth
+# of the tests' time goes into looking for garbage among them.
+gc.set_threshold(50_000, 10, 10)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the modules out of later searches for garbage."""
+    gc.freeze()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with pages and notebooks, which take longest, so that no worker waits for them."""
+    items.sort(key=lambda item: item.path.name not in ("test_docs.py", "test_notebook.py"))
 
 
 class Result(NamedTuple):
@@ -50,11 +67,14 @@ def programs(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def cache(programs: Path) -> None:
-    """Compile every program of the tests once."""
+    """Compile every program of the tests once, also the small ones: there are thousands."""
     import jax
 
+    # For the processes that tests start; and with them narl does not turn on the user's cache.
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(programs)
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     jax.config.update("jax_compilation_cache_dir", str(programs))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 
 

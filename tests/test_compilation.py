@@ -23,6 +23,7 @@ print(jax.jit(lambda x: jnp.sin(x) + 1)(0.0))
 def compile_program(home: Path, **variables: str) -> list[str]:
     """Compile in another process; return the folder of the cache and the program's result."""
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "XDG_CACHE_HOME": str(home)}
+    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
     done = subprocess.run(
         [sys.executable, "-W", "default", "-c", COMPILE],
         env=environment | variables,

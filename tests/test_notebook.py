@@ -47,6 +47,8 @@ TINY = {
     }""",
 }
 """Replacements that make the training of the deep notebook take moments."""
+TWO_SIZES = {"SIZES = (6, 10, 14)": "SIZES = (6, 10)"}
+"""Each size of Deep Sea is four more programs to compile; the stored outputs show the third."""
 
 
 def code_cells(name: str) -> list[Any]:
@@ -91,7 +93,7 @@ def execute(name: str, folder: Path, probe: str, changes: dict[str, str]) -> nbf
 @pytest.mark.slow
 def test_tabular_notebook_runs_and_reaches_its_findings(tmp_path: Path) -> None:
     # A single test: parallel tests would run the notebook once each.
-    executed = execute("tabular", tmp_path, PROBE, {})
+    executed = execute("tabular", tmp_path, PROBE, TWO_SIZES)
     check_stderr_is_empty(executed)
     check_pictures(executed, 3)
     (output,) = executed.cells[-1].outputs
@@ -115,14 +117,22 @@ def test_deep_notebook_runs_with_small_sizes(tmp_path: Path) -> None:
     assert results["same"]
 
 
+def stored_output(name: str, words: str) -> str:
+    """Return the only stored output of a notebook in which the words occur."""
+    outputs = (output for cell in code_cells(name) for output in cell.outputs)
+    (printed,) = (output.text for output in outputs if words in output.get("text", ""))
+    return printed
+
+
+def test_stored_outputs_of_the_tabular_notebook_show_the_largest_deep_sea() -> None:
+    """Both noises solve it with every seed, the agent as printed and the greedy one with none."""
+    solved = re.findall(r"N=14: (\d+)/10$", stored_output("tabular", "N=14"), re.MULTILINE)
+    assert solved == ["10", "10", "0", "0"]
+
+
 def test_stored_outputs_of_the_deep_notebook_show_what_its_text_says() -> None:
     """NARL reaches the goal with both seeds, MBPO stays at 0: the text between the cells."""
-    (printed,) = (
-        output.text
-        for cell in code_cells("deep")
-        for output in cell.outputs
-        if "mean returns" in output.get("text", "")
-    )
+    printed = stored_output("deep", "mean returns")
     narl_lines, mbpo_lines = printed.partition("MBPO")[::2]
     last = [re.findall(r"-?\d+\.\d+", lines.splitlines()[-1]) for lines in (narl_lines, mbpo_lines)]
     assert [float(value) > 90 for value in last[0]] == [True, True]

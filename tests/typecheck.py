@@ -15,6 +15,31 @@ import numpy as np
 from beartype import BeartypeConf, beartype
 
 _checked = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int is a float, as for mypy
+_jaxtyped = jaxtyping.jaxtyped
+
+
+def install() -> None:
+    """Check the shapes of all functions and dataclasses of `narl` that are imported from now on."""
+    # The hook decorates every function with this, also those without shapes. To wrap them all
+    # takes a good part of the tests' time and checks nothing.
+    jaxtyping.jaxtyped = _jaxtyped_if_shapes
+    jaxtyping.install_import_hook("narl", "typecheck.check_shapes")
+
+
+def _jaxtyped_if_shapes(*, typechecker: Callable) -> Callable:
+    """Return a decorator that leaves functions and dataclasses without shapes as they are."""
+
+    def decorate(decorated: Any) -> Any:
+        function = decorated.__init__ if isinstance(decorated, type) else decorated
+        try:
+            hints = typing.get_type_hints(function).values()
+        except Exception:  # a name that is not defined yet
+            return _jaxtyped(decorated, typechecker=typechecker)
+        if any(map(has_shape, hints)):
+            return _jaxtyped(decorated, typechecker=typechecker)
+        return decorated
+
+    return decorate
 
 
 def has_shape(hint: Any) -> bool:
