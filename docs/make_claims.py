@@ -19,7 +19,7 @@ from scipy.stats import t as student
 from narl.errors import InputError
 from narl.experiments import EXPERIMENTS
 from narl.experiments.judgement import all_hold
-from narl.report.document import Claim, Outcome, Training, load_outcome
+from narl.report.contents import Claim, Outcome, Training, load_outcome
 from narl.report.number_format import format_number
 
 PAGE = Path(__file__).with_name("claims.md")

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 import narl
-from narl.report.document import Series, load_outcome
+from narl.report.contents import Series, load_outcome
 
 RESULTS = Path(__file__).parents[1] / "results"
 FOLDER = Path(__file__).with_name("pictures")

@@ -93,7 +93,7 @@ class Trainings(NamedTuple):
 def shared_trainings(tmp_path_factory: pytest.TempPathFactory, cache: None) -> Trainings:
     """Trainings for tests that only read; `trainings` is a copy for tests that write."""
     from narl import storage
-    from narl.deep.training_run import Stopped, run_training
+    from narl.deep.training_run import TrainingStopped, run_training
     from short_trainings import short_config
 
     root = tmp_path_factory.mktemp("trainings")
@@ -102,9 +102,9 @@ def shared_trainings(tmp_path_factory: pytest.TempPathFactory, cache: None) -> T
     finished = short_config(seeds=(4, 6), solved_return=-1e6)
     run_training([finished], root)
     unfinished = short_config(buffer=5000)
-    with pytest.raises(Stopped):
+    with pytest.raises(TrainingStopped):
         run_training([unfinished], root, on_epoch=lambda metrics: metrics["step"] < 200)
-    return Trainings(root, finished.run_id, f"{unfinished.run_id}{storage.PART}", tabular.id)
+    return Trainings(root, finished.run_id, f"{unfinished.run_id}{storage.PART_SUFFIX}", tabular.id)
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def short_arguments(algo: str = "sac", **changes: Any) -> list[str]:
 
 def metrics_rows(run: storage.Run) -> list[dict[str, Any]]:
     """Return the rows of a run's metrics log, without the times."""
-    rows = [json.loads(line) for line in run.extra(storage.PROGRESS).splitlines()]
+    rows = [json.loads(line) for line in run.extra(storage.METRICS_FILE).splitlines()]
     return [{name: x for name, x in row.items() if name != "seconds"} for row in rows]
 
 
@@ -72,5 +72,5 @@ def flip_bit(checkpoint: Path) -> None:
 
 def checkpoints_of(root: Path, config: Config) -> list[Path]:
     """Return the checkpoints of an unfinished training, the oldest first."""
-    folder = root / f"{config.run_id}{storage.PART}" / storage.CHECKPOINTS
+    folder = root / f"{config.run_id}{storage.PART_SUFFIX}" / storage.CHECKPOINTS
     return sorted(folder.glob("step-*"))

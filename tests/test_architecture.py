@@ -155,7 +155,7 @@ READERS = {
     "sweeps/grid.py": {"read_text"},  # the file with a grid that the user has typed
     "sweeps/local_executor.py": {"open"},  # the logs of workers
     "sweeps/task_log.py": {"open"},
-    "sweeps/worker.py": {"load"},  # stdin
+    "sweeps/local_worker.py": {"load"},  # stdin
     "tabular/io.py": {"open_file"},  # the file of an MDP that the user has typed
 }
 """Modules outside `storage` that may read files, and the calls; the comment says which files."""

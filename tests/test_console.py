@@ -17,7 +17,7 @@ from narl.console import (
     shows_progress,
     stdout,
 )
-from narl.progress import EVALUATION, MODELS, RANDOM, USUAL, StepSchedule
+from narl.remaining_time import EVALUATION, MODELS, RANDOM, USUAL, StepSchedule
 
 
 @pytest.fixture

@@ -1,4 +1,8 @@
-"""Output for people: results on stdout, notes and progress bars on stderr."""
+"""Output for people: results on stdout, notes and progress bars on stderr.
+
+Call `stdout().print` or `print_json` for a result, `note` for a remark, `Bars` or `TrainingBar` for
+progress. The text of numbers and objects comes from `narl.display`.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ from rich.text import Text
 
 from narl.compilation import is_compiling, seconds_waited
 from narl.display import mean_figure
-from narl.progress import EVALUATION, MODELS, StepSchedule, StepTimes
+from narl.remaining_time import EVALUATION, MODELS, StepSchedule, StepTimes
 
 UPDATE_SECONDS = 0.1
 """Seconds between two updates of a bar."""

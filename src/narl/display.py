@@ -1,4 +1,8 @@
-"""Objects and numbers for people: a few lines of text, or a small table in a notebook."""
+"""Objects and numbers for people: a few lines of text, or a small table in a notebook.
+
+Call `figure` or `mean_figure` for a number in a terminal; inherit from `Described` for the `print`
+of an object. `narl.console` writes to the terminal; `narl.report.number_format` is for reports.
+"""
 
 from __future__ import annotations
 

@@ -38,8 +38,10 @@ class Task(NamedTuple):
 TASKS = {
     "SparsePendulum": Task("narl.tasks.pendulum:SparsePendulum", 400, (0.0, 0.1, 0.2)),
     "SparseCartPole": Task("narl.tasks.cart_pole:SparseCartPole", 500, (0.0, 0.1, 0.25, 0.4)),
-    "SparseReacher": Task("narl.tasks.reacher:SparseReacher", 50, (0.0, 0.1, 1.0)),
-    "SparseArmReacher": Task("narl.tasks.arm_reacher:SparseArmReacher", 150, (0.0, 0.1, 0.5)),
+    "SparseReacher": Task("narl.tasks.two_joint_reacher:SparseReacher", 50, (0.0, 0.1, 1.0)),
+    "SparseArmReacher": Task(
+        "narl.tasks.seven_joint_reacher:SparseArmReacher", 150, (0.0, 0.1, 0.5)
+    ),
     "Pusher": Task("narl.tasks.action_costs:make_pusher", 150, (0.0, 0.1, 0.5)),
     "HalfCheetah": Task("narl.tasks.action_costs:make_half_cheetah", 1000, (0.1, 0.5)),
 }

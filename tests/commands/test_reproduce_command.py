@@ -9,7 +9,7 @@ import pytest
 from narl import storage
 from narl.commands import reproduce
 from narl.experiments import experiment
-from narl.report.document import Chart, Claim, Outcome, Series
+from narl.report.contents import Chart, Claim, Outcome, Series
 from narl.tabular.config import make_config
 
 VERDICTS = ("holds", "fails", "undecided")
@@ -44,7 +44,7 @@ def experiments(monkeypatch) -> None:
     monkeypatch.setattr("narl.experiments.EXPERIMENTS", table)
 
     def run_config(config, root, *, progress, fresh):
-        if run := storage.find_run(root, config.record()):
+        if run := storage.find_run_of_config(root, config.record()):
             return run, True
         progress(config.episodes)
         regret = np.ones((len(config.seeds), config.episodes))

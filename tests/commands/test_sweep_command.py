@@ -10,8 +10,8 @@ from narl import storage
 from narl.commands import sweep_console
 from narl.sweeps import driver
 from narl.sweeps.driver import Ended
+from narl.sweeps.run_notes import RunNotes
 from narl.sweeps.run_task import run_task
-from narl.sweeps.workspace import RunNotes
 
 GRID = ["sweep", "tabular", "greedy,psrl", "riverswim", "--size=2,3", "--horizon=2"]
 GRID += ["--episodes=5", "--seeds=0:2"]

@@ -15,7 +15,7 @@ from narl.commands import training_console
 from narl.deep.checked_config import make_config
 from narl.deep.loggers import Logger
 from narl.deep.make_environment import make_env
-from narl.deep.training_run import Stopped, check_training, run_training
+from narl.deep.training_run import TrainingStopped, check_training, run_training
 from narl.deep.user_parts import UserParts
 from narl.errors import InputError
 from short_trainings import ENV, short_arguments, short_config
@@ -105,7 +105,7 @@ def test_text_has_a_row_per_seed_and_the_folder(call, cache, tmp_path):
 
 @pytest.mark.slow
 def test_same_command_continues_an_unfinished_training(call, cache, tmp_path):
-    with pytest.raises(Stopped):
+    with pytest.raises(TrainingStopped):
         run_training([short_config()], tmp_path / "runs", on_epoch=lambda metrics: False)
     answer = call("train", ENV, *short_arguments(), "--json")
     assert answer.status == 0

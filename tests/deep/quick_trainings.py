@@ -13,7 +13,7 @@ from narl import storage
 from narl.deep.agent import Agent
 from narl.deep.checked_config import make_config
 from narl.deep.config import Config, used_by
-from narl.deep.training_run import Stopped, run_training
+from narl.deep.training_run import TrainingStopped, run_training
 from short_trainings import ENV
 
 STEPS = 60
@@ -77,6 +77,6 @@ def stop_at(step: int) -> dict[str, Any]:
 
 def train_until(step: int, configs: list[Config], root: Path, **options: Any) -> None:
     """Train configurations together and stop them after a step."""
-    with pytest.raises(Stopped) as stopped:
+    with pytest.raises(TrainingStopped) as stopped:
         run_training(configs, root, **stop_at(step), **options)
     assert stopped.value.step == step

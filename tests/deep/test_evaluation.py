@@ -11,7 +11,7 @@ from tiny import affine_actor, tiny_config
 
 from narl.deep.counters import new_counters
 from narl.deep.environment import EnvRecipe, open_env
-from narl.deep.environments import Environments
+from narl.deep.environment_pool import Environments
 from narl.deep.evaluation import Evaluation, Evaluator, evaluate, evaluation_seed
 from narl.deep.metrics import returns_in_model
 

@@ -11,7 +11,7 @@ from quick_trainings import quick_agent, quick_config
 
 import narl
 import toy_worlds
-from narl.deep.device import Device
+from narl.deep.device_programs import Device
 from narl.deep.policy import act_in_numpy
 from narl.deep.trainer import Trainer
 from narl.errors import InputError

@@ -10,7 +10,7 @@ from quick_trainings import quick_config
 from tiny import assert_same
 
 from narl.deep import snapshot as snapshot_module
-from narl.deep.device import Device
+from narl.deep.device_programs import Device
 from narl.deep.replay_buffer import Replay
 from narl.deep.replicas import BatchedReplicas, ThreadedReplicas
 from narl.deep.trainer import Trainer

@@ -9,7 +9,7 @@ import pytest
 from probes import Drift
 from quick_trainings import quick_config
 
-from narl.deep.device import Device
+from narl.deep.device_programs import Device
 from narl.deep.finite_check import NonFiniteError, refuse_all_nonfinite
 from narl.deep.trainer import Trainer
 from narl.deep.user_parts import UserParts

@@ -10,10 +10,10 @@ from quick_trainings import quick_config, train, train_until
 import toy_worlds
 from narl import storage
 from narl.deep.checked_config import config_from_record
-from narl.deep.training_run import Stopped, run_training
+from narl.deep.training_run import TrainingStopped, run_training
 from narl.deep.user_parts import UserParts
 from narl.errors import EnvironmentFault, InputError
-from narl.storage import list_unfinished_runs, locate_run, lock_folder
+from narl.storage import find_run, list_unfinished_runs, lock_folder
 from short_trainings import assert_same_outcome, checkpoints_of, metrics_rows
 
 pytestmark = pytest.mark.usefixtures("cache")
@@ -57,8 +57,8 @@ def test_fresh_training_that_was_stopped_is_continued_beside_the_finished_one(wh
     first = train(CONFIG, tmp_path)
     train_until(30, [CONFIG], tmp_path, fresh=True)
     assert run_training([CONFIG], tmp_path) == [(first, True)]
-    assert locate_run(tmp_path, first.id).path == first.path
-    assert locate_run(tmp_path, first.id, unfinished_first=True).step == 30
+    assert find_run(tmp_path, first.id).path == first.path
+    assert find_run(tmp_path, first.id, unfinished_first=True).step == 30
     resumed = []
     second = train(CONFIG, tmp_path, unfinished=True, on_resume=resumed.append)
     assert resumed == [30]
@@ -77,7 +77,7 @@ def test_one_process_trains_at_a_time(whole, tmp_path, monkeypatch):
         train(CONFIG, tmp_path)
     # Another process has finished the run between the first look and the lock.
     answers = [None, whole]
-    monkeypatch.setattr(storage, "find_run", lambda root, record: answers.pop(0))
+    monkeypatch.setattr(storage, "find_run_of_config", lambda root, record: answers.pop(0))
     assert run_training([CONFIG], tmp_path) == [(whole, True)]
     assert list(tmp_path.iterdir()) == []
 
@@ -155,7 +155,7 @@ def test_callback_that_returns_false_stops_the_training(tmp_path, false):
         rows.append(metrics)
         return false if metrics["step"] == 40 else np.True_
 
-    with pytest.raises(Stopped, match=r"^stopped at step 40$"):
+    with pytest.raises(TrainingStopped, match=r"^stopped at step 40$"):
         train(CONFIG, tmp_path, on_epoch=on_epoch)
     assert [row["step"] for row in rows] == [20, 40]
     (left,) = list_unfinished_runs(tmp_path)
@@ -167,7 +167,7 @@ def test_callback_that_returns_false_stops_the_training(tmp_path, false):
 
 @slow
 def test_training_stopped_before_its_first_step_begins_anew(whole, tmp_path):
-    with pytest.raises(Stopped, match=r"^stopped at step 0$"):
+    with pytest.raises(TrainingStopped, match=r"^stopped at step 0$"):
         train(CONFIG, tmp_path, should_stop=lambda: True)
     assert [left.step for left in list_unfinished_runs(tmp_path)] == [0]
     assert_same_outcome(train_with_stops(CONFIG, tmp_path), whole)

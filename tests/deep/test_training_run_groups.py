@@ -14,7 +14,7 @@ from narl.deep.replicas import BatchedReplicas
 from narl.deep.trainer import Trainer
 from narl.deep.training_run import check_training, run_training
 from narl.errors import InputError
-from narl.storage import STAGED, list_run_ids, list_unfinished_runs, save_run
+from narl.storage import FINISHED_FOLDER, list_run_ids, list_unfinished_runs, save_run
 from short_trainings import flip_bit, metrics_rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cache")]
@@ -147,7 +147,7 @@ def staged(race, tmp_path):
     """The root of a group that was stopped, and the folder of its run that is done already."""
     train_until(33, race[0], tmp_path)
     (left,) = list_unfinished_runs(tmp_path)
-    (run,) = (left.path / STAGED).iterdir()
+    (run,) = (left.path / FINISHED_FOLDER).iterdir()
     return tmp_path, run
 
 
@@ -180,11 +180,11 @@ def test_run_that_was_staged_after_the_last_checkpoint_is_trained_again(race, tm
     configs, alone, first = race
     train_until(10, configs, tmp_path)
     (left,) = list_unfinished_runs(tmp_path)
-    save_run(left.path / STAGED, configs[first].record(), {"steps": 1}, {})
+    save_run(left.path / FINISHED_FOLDER, configs[first].record(), {"steps": 1}, {})
     staged = []
 
     def on_resume(step):
-        staged.extend(list_run_ids(left.path / STAGED))
+        staged.extend(list_run_ids(left.path / FINISHED_FOLDER))
 
     assert_trained(configs, tmp_path, alone, [False] * 3, on_resume=on_resume)
     assert staged == []

@@ -12,7 +12,7 @@ from narl.deep import training_session
 from narl.deep.counters import new_counters
 from narl.deep.finite_check import NonFiniteError
 from narl.deep.trainer import Trainer
-from narl.deep.training_session import Stopped, train_epochs
+from narl.deep.training_session import TrainingStopped, train_epochs
 from narl.errors import InputError
 from narl.storage import checkpoints, list_unfinished_runs
 from short_trainings import assert_same_outcome, checkpoints_of, flip_bit
@@ -202,7 +202,9 @@ def test_stop_that_would_take_too_long_leaves_the_checkpoint_before(
     whole, tmp_path, monkeypatch, caplog
 ):
     monkeypatch.setattr(training_session, "STOP_SECONDS", 0.0)
-    with pytest.raises(Stopped, match=r"^stopped at step 30, the last checkpoint is of step 20$"):
+    with pytest.raises(
+        TrainingStopped, match=r"^stopped at step 30, the last checkpoint is of step 20$"
+    ):
         train(CONFIG, tmp_path, **stop_at(30))
     assert_resumed(tmp_path, 20, whole, caplog)
 

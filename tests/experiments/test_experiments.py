@@ -28,7 +28,7 @@ from narl.experiments.analysis import capped, decomposition_table, median_mean_w
 from narl.experiments.experiment import _outcome as outcome_of
 from narl.experiments.experiment import batches, is_training
 from narl.experiments.judgement import judge_lower
-from narl.report.document import load_outcome, save_outcome
+from narl.report.contents import load_outcome, save_outcome
 from narl.stats import Growth
 from narl.tabular.config import make_config
 from short_trainings import short_config

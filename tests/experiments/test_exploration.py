@@ -10,7 +10,7 @@ from fake_results import FakeResult, fake_run
 from narl.experiments import EXPERIMENTS, SCALES, exploration, exploration_tuning
 from narl.experiments.experiment import batches
 from narl.experiments.exploration import CHOSEN, DIALS, MBPO, NOISY, SOMBRL
-from narl.report.document import load_outcome
+from narl.report.contents import load_outcome
 
 TASK = "mountain car"
 RESULTS = Path(__file__).parents[2] / "results"

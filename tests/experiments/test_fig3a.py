@@ -13,7 +13,7 @@ from fake_results import training_result
 
 from narl.experiments import EXPERIMENTS, SCALES, Experiment, Findings, fig3a, reproduce, table2
 from narl.experiments.experiment import batches, is_training, length
-from narl.report.document import Chart, load_outcome
+from narl.report.contents import Chart, load_outcome
 from narl.report.training_curves import by_accuracy, curve, rows_with_model
 from short_trainings import short_config
 

@@ -10,7 +10,7 @@ from narl.experiments.judgement import (
     improvement_charts,
     judge_lower,
 )
-from narl.report.document import Table
+from narl.report.contents import Table
 
 SPREAD = np.array([-2.0, -1.0, 0.0, 1.0, 2.0, 0.0])
 LOW, HIGH = 10.0 + SPREAD, 20.0 + SPREAD[::-1]

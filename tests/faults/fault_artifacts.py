@@ -14,8 +14,8 @@ import numpy as np
 import narl
 from narl import storage
 from narl.deep.checked_config import make_config
-from narl.deep.training_run import Stopped, run_training
-from narl.report.document import Chart, Claim, Outcome, Series, Table, load_outcome, save_outcome
+from narl.deep.training_run import TrainingStopped, run_training
+from narl.report.contents import Chart, Claim, Outcome, Series, Table, load_outcome, save_outcome
 from narl.storage.checkpoints import load_checkpoint
 from narl.tabular import load_npz, riverswim, save_npz
 
@@ -53,7 +53,7 @@ class Artifacts(NamedTuple):
     @property
     def unfinished(self) -> Path:
         """The folder of the training that was stopped, with its checkpoints."""
-        return self.runs / f"{self.unfinished_id}{storage.PART}"
+        return self.runs / f"{self.unfinished_id}{storage.PART_SUFFIX}"
 
     @property
     def agent(self) -> Path:
@@ -87,7 +87,7 @@ def make_artifacts(folder: Path) -> Artifacts:
     made = Artifacts(folder, training_config().run_id, stopped.run_id)
     run_training([training_config()], made.runs)
     steps: list[int] = []
-    with contextlib.suppress(Stopped):
+    with contextlib.suppress(TrainingStopped):
         run_training([stopped], made.runs, on_step=steps.append, should_stop=lambda: 50 in steps)
     narl.SAC("Pendulum-v1", **OPTIONS).learn(60, progress=False).save(made.agent, data=True)
     _make_small_ones(made)
@@ -100,12 +100,12 @@ def make_quick_artifacts(folder: Path) -> Artifacts:
     The fixtures are older than checksums of manifests and of training.json, so these are added.
     """
     shutil.copytree(FIXTURES, folder / "runs")
-    (unfinished,) = (folder / "runs").glob(f"*{storage.PART}")
+    (unfinished,) = (folder / "runs").glob(f"*{storage.PART_SUFFIX}")
     (finished,) = (path for path in (folder / "runs").iterdir() if path != unfinished)
-    made = Artifacts(folder, finished.name, unfinished.name.removesuffix(storage.PART))
+    made = Artifacts(folder, finished.name, unfinished.name.removesuffix(storage.PART_SUFFIX))
     for each in (finished, *(unfinished / storage.CHECKPOINTS).iterdir()):
         sign_again(each)
-    config = json.loads((unfinished / storage.TRAINING).read_bytes())["config"]
+    config = json.loads((unfinished / storage.CONFIG_FILE).read_bytes())["config"]
     made = made._replace(unfinished_id=storage.run_id(config))  # as this version would name it
     unfinished.rename(made.unfinished)
     storage.record_config(made.unfinished, config, 1)
@@ -141,7 +141,7 @@ def read_finished(path: Path) -> Any:
     run = storage.load_run(path)
     extras = {}
     if run.config.get("experiment") == "train":
-        extras = {"log": run.extra(storage.PROGRESS)}
+        extras = {"log": run.extra(storage.METRICS_FILE)}
     return plain({"config": run.config, "metrics": run.metrics, "arrays": run.arrays(), **extras})
 
 

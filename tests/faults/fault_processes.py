@@ -159,13 +159,16 @@ def undisturbed(processes: Processes) -> Reference:
 def finish(processes: Processes, reference: Reference, root: Path, random: Random) -> None:
     """Continue a training that was disturbed, and compare its run with the undisturbed one."""
     id_, runs = reference.run.id, root / "runs"
-    if random.random() < 0.5 and (runs / f"{id_}{storage.PART}" / storage.TRAINING).exists():
+    if (
+        random.random() < 0.5
+        and (runs / f"{id_}{storage.PART_SUFFIX}" / storage.CONFIG_FILE).exists()
+    ):
         answer = processes.run(["resume", id_, "--json"], root)
     else:
         answer = processes.run(ARGUMENTS, root)
     check_answer(answer, (0,))
     assert_same_outcome(storage.load_run(runs, id_), reference.run)
-    if (runs / f"{id_}{storage.PART}").exists():
+    if (runs / f"{id_}{storage.PART_SUFFIX}").exists():
         # It was killed after its run was in place: it can still be continued to the same end.
         check_answer(processes.run(["resume", id_, "--json"], root), (0,))
         assert_same_outcome(storage.load_run(runs, id_), reference.run)

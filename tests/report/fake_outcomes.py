@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from narl.report.document import Chart, Claim, Introduction, Outcome, Section, Series, Table
+from narl.report.contents import Chart, Claim, Introduction, Outcome, Section, Series, Table
 
 AGENTS = {
     "NARL Gaussian": 27.0,

@@ -12,7 +12,7 @@ import pytest
 from test_run_list import TRAINING
 
 from narl.errors import InputError
-from narl.report.document import Claim, Outcome, Table
+from narl.report.contents import Claim, Outcome, Table
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TABLE = Table("t", "T", ["M", "mean", "std", "seeds"], [[3, 110.0, 12.0, 10], [5, 90.0, 1.0, 10]])

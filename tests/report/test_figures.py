@@ -11,7 +11,7 @@ from fake_outcomes import fig1a, fig1c, line_chart, small_section
 
 from narl.errors import InputError
 from narl.report import draw_figure, write_report
-from narl.report.document import Claim, Series, Table
+from narl.report.contents import Claim, Series, Table
 from narl.report.figures import figure_bytes
 from narl.report.page import compose_page
 from narl.report.series import RANK

@@ -14,7 +14,7 @@ from fake_outcomes import fake_sections, line_chart, small_section
 from html_reader import HtmlReader
 
 from narl.palette import COLOURS
-from narl.report.document import Chart, Claim, Introduction, Section, Series, Table, load_outcome
+from narl.report.contents import Chart, Claim, Introduction, Section, Series, Table, load_outcome
 from narl.report.page import chart_anchor, compose_page
 from narl.report.series import RANK
 

@@ -10,7 +10,7 @@ from fake_outcomes import fake_sections, line_chart, small_section
 from test_page import HOSTILE
 from test_run_list import training_section
 
-from narl.report.document import Introduction, Series, Table
+from narl.report.contents import Introduction, Series, Table
 from narl.report.number_format import format_number
 from narl.report.page import chart_anchor, compose_page
 from narl.report.series import RANK, choose_looks, lines_of

@@ -12,7 +12,7 @@ from test_page import HOSTILE
 
 from narl.commands.train import COMMAND
 from narl.deep.checked_config import make_config
-from narl.report.document import Claim, Section, Training, load_outcome, save_outcome
+from narl.report.contents import Claim, Section, Training, load_outcome, save_outcome
 from narl.report.page import compose_page
 from narl.storage.files import CHECKSUM
 

@@ -14,7 +14,7 @@ from fake_trainings import (
 )
 from html_reader import HtmlReader
 
-from narl.report.document import Chart, Section
+from narl.report.contents import Chart, Section
 from narl.report.page import compose_page
 from narl.report.training_report import training_sections
 from narl.report.training_summary import TrainingSummary, label_trainings

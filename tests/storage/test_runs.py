@@ -41,7 +41,7 @@ def flip_bit(path: Path) -> None:
 
 
 def test_saved_run_is_loaded_unchanged(saved, tmp_path):
-    run = storage.find_run(tmp_path, CONFIG)
+    run = storage.find_run_of_config(tmp_path, CONFIG)
     assert run == saved == storage.load_run(tmp_path, saved.id) == storage.load_run(saved.path)
     assert run.config == CONFIG
     assert run.metrics == {"regret": {"q25": 1.5, "nan": None}, "list": [3, None]}
@@ -154,7 +154,7 @@ def test_wrong_input_is_refused_before_anything_is_written(change, message, tmp_
 @pytest.mark.parametrize("name", [*runs.FILES, "manifest.json", "progress.jsonl"])
 def test_damaged_run_is_listed_not_used_and_saved_anew(name, saved, tmp_path, caplog):
     flip_bit(saved.path / name)
-    assert storage.find_run(tmp_path, CONFIG) is None
+    assert storage.find_run_of_config(tmp_path, CONFIG) is None
     assert len(caplog.records) == 1
     assert saved.id in caplog.text
     for read in (lambda: storage.load_run(tmp_path, saved.id), saved.arrays):
@@ -179,7 +179,7 @@ def test_empty_run_folder_is_listed_with_its_problems(tmp_path):
 def test_renamed_folder_is_not_used_for_another_configuration(saved, tmp_path, caplog):
     other = CONFIG | {"episodes": 99}
     saved.path.rename(tmp_path / storage.run_id(other))
-    assert storage.find_run(tmp_path, other) is None
+    assert storage.find_run_of_config(tmp_path, other) is None
     assert "does not fit its configuration" in caplog.text
 
 
@@ -245,7 +245,7 @@ def test_root_that_is_a_file_is_refused_in_one_line(tmp_path):
     file = tmp_path / "file"
     file.write_text("mine")
     writing = [storage.check_root, lambda root: storage.save_run(root, CONFIG, {}, {})]
-    reading = [storage.list_runs, lambda root: storage.find_run(root, CONFIG)]
+    reading = [storage.list_runs, lambda root: storage.find_run_of_config(root, CONFIG)]
     for root, calls in ((file, writing + reading), (file / "below", writing)):
         for call in calls:
             with pytest.raises(InputError, match=r"^runs folder: .* is not a folder; .*NARL_"):
@@ -284,7 +284,7 @@ storage.save_run(sys.argv[1], {"episodes": 1}, {"regret": 2}, {"x": [1.0, 2.0]})
 @pytest.mark.parametrize("count", [6, 7])
 def test_killed_save_is_ignored_and_cleaned_when_old(count, tmp_path, run_killed):
     run_killed(KILLED, tmp_path, count)
-    run = storage.find_run(tmp_path, {"episodes": 1})
+    run = storage.find_run_of_config(tmp_path, {"episodes": 1})
     if count == 7:
         assert run.metrics == {"regret": 2}
         return
@@ -378,7 +378,7 @@ def test_flipped_bits_of_an_archive_without_checksum_are_noticed():
 
 
 def test_run_set_aside_has_an_id_of_its_own(saved, tmp_path):
-    moved = storage.set_run_aside(saved, {"env_code": "abc"})
+    moved = storage.move_run_to_id(saved, {"env_code": "abc"})
     assert (moved.problems, moved.config) == ((), CONFIG | {"env_code": "abc"})
     assert (moved.metrics, moved.environment) == (saved.metrics, saved.environment)
     assert moved.extra("progress.jsonl") == b"{}\n"

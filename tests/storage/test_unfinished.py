@@ -10,13 +10,20 @@ import pytest
 
 from narl import storage
 from narl.errors import InputError
-from narl.storage import CHECKPOINTS, PART, PROGRESS, TRAINING, MetricsLog, locate_folder
+from narl.storage import (
+    CHECKPOINTS,
+    CONFIG_FILE,
+    METRICS_FILE,
+    PART_SUFFIX,
+    MetricsLog,
+    find_run_folder,
+)
 
 CONFIG = {"experiment": "train", "algo": "sac", "env": "Toy-v0", "seeds": [0, 1]}
 
 
 def begin(root, config=CONFIG):
-    path = root / f"{storage.run_id(config)}{PART}"
+    path = root / f"{storage.run_id(config)}{PART_SUFFIX}"
     storage.record_config(path, config, checkpoint_every=3)
     return storage.open_unfinished_run(path)
 
@@ -43,7 +50,7 @@ def test_unfinished_run_is_opened_and_listed(unfinished):
     later = begin(root, CONFIG | {"algo": "mbpo"})
     os.utime(unfinished.path, (0, 0))
     os.utime(unfinished.path / CHECKPOINTS, (0, 0))
-    (root / f"notes{PART}").mkdir()
+    (root / f"notes{PART_SUFFIX}").mkdir()
     assert storage.list_unfinished_runs(root) == [later, unfinished]
     assert unfinished.time == "1970-01-01T00:00:00.000000+00:00"
     assert (later.step, later.problems) == (0, ())
@@ -59,7 +66,7 @@ def test_unfinished_run_is_opened_and_listed(unfinished):
     ],
 )
 def test_run_that_cannot_be_continued_has_a_problem(unfinished, change, problem):
-    file = unfinished.path / TRAINING
+    file = unfinished.path / CONFIG_FILE
     content = change(storage.without_checksum(json.loads(file.read_text())))
     file.write_text(json.dumps(storage.with_checksum(content)))
     (listed,) = storage.list_unfinished_runs(unfinished.path.parent)
@@ -86,7 +93,7 @@ def test_run_without_intact_checkpoint_has_problems_unless_locked(unfinished):
     "line", [b'{"stXp": 2, "r": [1, 2]}', b'{"step": 2, "r": [1], "q": [1, 2]}']
 )
 def test_damaged_rows_are_left_out(unfinished, line):
-    log = MetricsLog(unfinished.path / PROGRESS)
+    log = MetricsLog(unfinished.path / METRICS_FILE)
     assert (unfinished.rows(), unfinished.last_row()) == ([], None)
     log.append({"step": 1, "r": [0.5, None], "q": [1, 2]})
     log.path.write_bytes(log.lines() + line + b"\n{torn")
@@ -108,62 +115,64 @@ def test_remove_deletes_unless_locked(unfinished):
 
 def test_run_is_located_by_id_beginning_or_folder(unfinished, tmp_path):
     root, other = unfinished.path.parent, tmp_path / "elsewhere"
-    for text in (unfinished.id, unfinished.id[:-4], f"{unfinished.id}{PART}", "train-sac"):
-        assert storage.locate_run(root, text) == unfinished
-    assert storage.locate_run(other, str(unfinished.path)) == unfinished
+    for text in (unfinished.id, unfinished.id[:-4], f"{unfinished.id}{PART_SUFFIX}", "train-sac"):
+        assert storage.find_run(root, text) == unfinished
+    assert storage.find_run(other, str(unfinished.path)) == unfinished
     run = storage.save_run(root, CONFIG | {"algo": "mbpo"}, {}, {})
-    assert storage.locate_run(root, "train-mbpo") == run
-    assert storage.locate_run(other, str(run.path)) == run
+    assert storage.find_run(root, "train-mbpo") == run
+    assert storage.find_run(other, str(run.path)) == run
     with pytest.raises(InputError, match="give more of the id"):
-        storage.locate_run(root, "train")
+        storage.find_run(root, "train")
     for text in ("tabular", "", "..", str(root)):
         with pytest.raises(InputError, match=r"run: unknown value .*train-sac"):
-            storage.locate_run(root, text)
+            storage.find_run(root, text)
     with pytest.raises(InputError, match="holds no runs"):
-        storage.locate_run(other, "train")
+        storage.find_run(other, "train")
 
 
 def test_finished_run_comes_before_an_unfinished_one_of_its_id(unfinished):
     root = unfinished.path.parent
     run = storage.save_run(root, CONFIG, {}, {})
     for text in (run.id, "train"):
-        assert storage.locate_run(root, text) == run
-        assert storage.locate_run(root, text, unfinished_first=True) == unfinished
-    assert storage.locate_run(root, f"{run.id}{PART}") == unfinished
+        assert storage.find_run(root, text) == run
+        assert storage.find_run(root, text, unfinished_first=True) == unfinished
+    assert storage.find_run(root, f"{run.id}{PART_SUFFIX}") == unfinished
 
 
 def test_damaged_runs_are_located(unfinished, monkeypatch):
     root = unfinished.path.parent
     run = storage.save_run(root, CONFIG | {"algo": "mbpo"}, {}, {})
     (run.path / "manifest.json").unlink()
-    (unfinished.path / TRAINING).unlink()
+    (unfinished.path / CONFIG_FILE).unlink()
     monkeypatch.chdir(root.parent)
     for path in (run.path, unfinished.path):
         for text in (path.name, f"runs/{path.name}"):
-            assert locate_folder(root, text).resolve() == path
-        assert locate_folder(root, path.name[:10]) == path
+            assert find_run_folder(root, text).resolve() == path
+        assert find_run_folder(root, path.name[:10]) == path
     with pytest.raises(InputError, match=r"is damaged: manifest\.json cannot be read"):
-        storage.locate_run(root, run.id)
-    assert storage.locate_run(root, unfinished.id) == dataclasses.replace(
-        unfinished, config={}, checkpoint_every=1, problems=(f"{TRAINING} cannot be read",)
+        storage.find_run(root, run.id)
+    assert storage.find_run(root, unfinished.id) == dataclasses.replace(
+        unfinished, config={}, checkpoint_every=1, problems=(f"{CONFIG_FILE} cannot be read",)
     )
 
 
 def test_folder_of_another_name_is_not_a_run(tmp_path):
     run = storage.save_run_at(tmp_path / "saved", CONFIG, {}, {})
     with pytest.raises(InputError, match=r"run: .*saved does not have the name of a run .*agent"):
-        storage.locate_run(tmp_path, str(run.path))
+        storage.find_run(tmp_path, str(run.path))
 
 
 @pytest.mark.parametrize("every", [0, -3])
 def test_checkpoints_after_no_epoch_are_a_problem(unfinished, every):
     storage.record_config(unfinished.path, CONFIG, every)
     (listed,) = storage.list_unfinished_runs(unfinished.path.parent)
-    assert listed.problems == (f"{TRAINING} has checkpoint_every {every}; it must be at least 1",)
+    assert listed.problems == (
+        f"{CONFIG_FILE} has checkpoint_every {every}; it must be at least 1",
+    )
 
 
 def test_every_flipped_bit_of_the_configuration_is_noticed(unfinished):
-    file = unfinished.path / TRAINING
+    file = unfinished.path / CONFIG_FILE
     content = file.read_bytes()
     for place in range(0, len(content), 3):
         damaged = bytearray(content)
@@ -184,7 +193,7 @@ def test_checkpoints_of_another_run_are_a_problem(unfinished):
 @pytest.mark.parametrize(
     "special", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")]
 )
-@pytest.mark.parametrize("name", [PROGRESS, TRAINING, ".lock", CHECKPOINTS])
+@pytest.mark.parametrize("name", [METRICS_FILE, CONFIG_FILE, ".lock", CHECKPOINTS])
 def test_pipes_folders_and_devices_do_not_disturb_the_list(unfinished, special, name):
     other = begin(unfinished.path.parent, CONFIG | {"algo": "mbpo"})
     path = unfinished.path / name
@@ -207,4 +216,4 @@ def test_times_beyond_the_calendar_are_shown(unfinished):
 @pytest.mark.parametrize("text", ["x" * 300, "a\0b", "x" * 5000, "a/" * 3000])
 def test_names_that_no_run_can_have_are_refused_in_one_line(unfinished, text):
     with pytest.raises(InputError, match="unknown value"):
-        storage.locate_run(unfinished.path.parent, text)
+        storage.find_run(unfinished.path.parent, text)

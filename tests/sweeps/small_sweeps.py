@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from narl.sweeps.grid import HALVES, expand
-from narl.sweeps.sweep_run import SweepRun
+from narl.sweeps.planned_run import SweepRun
 from short_trainings import ENV, short_options
 
 TESTS = Path(__file__).resolve().parents[1]

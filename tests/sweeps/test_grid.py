@@ -6,7 +6,7 @@ import pytest
 
 from narl.errors import InputError
 from narl.sweeps.grid import HALVES, expand, read_grid_file
-from narl.sweeps.sweep_run import runs_from_json, runs_to_json
+from narl.sweeps.planned_run import runs_from_json, runs_to_json
 
 TRAIN, TABULAR = HALVES["train"], HALVES["tabular"]
 

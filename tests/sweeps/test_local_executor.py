@@ -16,10 +16,10 @@ from narl.sweeps.driver import Ended, drive
 from narl.sweeps.local_executor import LocalExecutor, Slot, make_slots
 from narl.sweeps.resources import Resources, gpu_variables, make_resources, parse_minutes
 from narl.sweeps.results import results_csv
+from narl.sweeps.run_notes import RunNotes
 from narl.sweeps.run_task import run_task
 from narl.sweeps.status import SweepStatus
 from narl.sweeps.tasks import make_tasks
-from narl.sweeps.workspace import RunNotes
 
 
 class FakeExecutor:
@@ -296,6 +296,6 @@ def test_an_interrupted_sweep_leaves_checkpoints_and_goes_on(tmp_path, programs)
 @pytest.mark.slow
 def test_a_worker_without_a_task_ends_with_an_error():
     done = subprocess.run(
-        [sys.executable, "-m", "narl.sweeps.worker"], input=b"", capture_output=True
+        [sys.executable, "-m", "narl.sweeps.local_worker"], input=b"", capture_output=True
     )
     assert done.returncode == 1

@@ -5,12 +5,12 @@ from small_sweeps import tabular_runs, training_runs
 
 import narl.tabular.stored_run
 from narl import storage
-from narl.deep.training_run import Stopped, run_training
+from narl.deep.training_run import TrainingStopped, run_training
 from narl.errors import EnvironmentFault, InputError
+from narl.sweeps.run_notes import RunNotes, record_sweep, recorded_runs
 from narl.sweeps.run_task import run_task
 from narl.sweeps.status import SweepStatus, count_states
 from narl.sweeps.tasks import make_tasks
-from narl.sweeps.workspace import RunNotes, record_sweep, recorded_runs
 from short_trainings import assert_same_outcome
 
 
@@ -77,7 +77,7 @@ def test_a_failure_is_noted_and_the_other_runs_are_done(tmp_path, cache, monkeyp
 def test_trainings_of_one_program_stop_and_go_on_together(tmp_path, cache, capsys):
     runs = training_runs(seeds=((0,), (1,)))
     steps = iter(range(10**6))
-    with pytest.raises(Stopped):
+    with pytest.raises(TrainingStopped):
         run_task(runs, tmp_path, should_stop=lambda: next(steps) == 150)
     assert states(runs, tmp_path) == ["unfinished"] * 2
     # Another number of workers would divide the runs, but they share a checkpoint.
@@ -122,7 +122,7 @@ def test_trainings_that_failed_together_are_alone_in_the_next_sweep(tmp_path):
 @pytest.mark.slow
 def test_a_training_of_another_command_is_left_to_it(tmp_path, cache, capsys):
     (run,) = training_runs()
-    with storage.lock_folder(tmp_path / f"{run.id}{storage.PART}"):
+    with storage.lock_folder(tmp_path / f"{run.id}{storage.PART_SUFFIX}"):
         run_task([run], tmp_path)
     assert "process" in capsys.readouterr().err
     assert states([run], tmp_path) != ["failed"]
@@ -163,7 +163,7 @@ def test_run_of_other_code_of_its_environment_is_done_again(tmp_path, cache, cap
     assert run.find_current(tmp_path) == first
     assert make_tasks([run], tmp_path) == []
     # As if a new process had imported other code.
-    monkeypatch.setattr("narl.sweeps.sweep_run._env_codes", {"toy_worlds:Toy-v0": "other"})
+    monkeypatch.setattr("narl.sweeps.planned_run._env_codes", {"toy_worlds:Toy-v0": "other"})
     monkeypatch.setattr("narl.deep.training_run.current_env_code", lambda *_: "other")
     monkeypatch.setattr("narl.deep.training_run.env_code", lambda *_: "other")
     assert run.find_current(tmp_path) is None

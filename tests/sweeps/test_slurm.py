@@ -11,9 +11,9 @@ from small_sweeps import tabular_runs, training_runs, variables
 from narl.deep.training_run import run_training
 from narl.errors import InputError
 from narl.sweeps.resources import Resources
+from narl.sweeps.run_notes import RunNotes
 from narl.sweeps.slurm import job_script, slurm_parameters, submit
 from narl.sweeps.status import SweepStatus
-from narl.sweeps.workspace import RunNotes
 from short_trainings import assert_same_outcome
 
 submitit = pytest.importorskip("submitit")
@@ -104,8 +104,8 @@ def test_a_machine_without_slurm_is_named(tmp_path, monkeypatch):
 
 
 def test_runs_travel_as_json(tmp_path):
+    from narl.sweeps.planned_run import runs_from_json, runs_to_json
     from narl.sweeps.slurm import SlurmTask
-    from narl.sweeps.sweep_run import runs_from_json, runs_to_json
 
     runs = tabular_runs(2)
     task = SlurmTask(runs_to_json(runs), str(tmp_path))

@@ -12,7 +12,7 @@ pytest.importorskip("optuna")
 AXES = parse_axes("learning_rate=1e-4:1e-2,batch=8:32", "sac")
 
 
-class Stopped(KeyboardInterrupt):
+class TrainingStopped(KeyboardInterrupt):
     """Stands for that of `narl.deep.training_run`."""
 
 
@@ -25,10 +25,12 @@ def trained(monkeypatch):
         (config,) = given
         configs.append(config)
         if should_stop():
-            raise Stopped
+            raise TrainingStopped
         if config.batch == 8:
             raise EnvironmentFault("it broke")
-        log = storage.MetricsLog(root / f"{config.run_id}{storage.PART}" / storage.PROGRESS)
+        log = storage.MetricsLog(
+            root / f"{config.run_id}{storage.PART_SUFFIX}" / storage.METRICS_FILE
+        )
         rows = []
         for epoch in range(1, 9):
             row = {"epoch": epoch, "step": epoch, "eval_return": [1000 * config.learning_rate] * 2}
@@ -36,12 +38,12 @@ def trained(monkeypatch):
             log.append(row)
             rows.append(row)
             if on_epoch(row) is False and epoch < 8:
-                raise Stopped
-        extras = {storage.PROGRESS: storage.rows_to_bytes(rows)}
+                raise TrainingStopped
+        extras = {storage.METRICS_FILE: storage.rows_to_bytes(rows)}
         return [(storage.save_run(root, config.record(), {}, {}, extras=extras), False)]
 
     monkeypatch.setattr("narl.deep.training_run.run_training", run_training)
-    monkeypatch.setattr("narl.deep.training_run.Stopped", Stopped)
+    monkeypatch.setattr("narl.deep.training_run.TrainingStopped", TrainingStopped)
     return configs
 
 
@@ -79,7 +81,7 @@ def test_a_failed_trial_is_not_tried_again(tmp_path, trained, monkeypatch):
 
 def test_an_interrupted_search_goes_on(tmp_path, trained):
     calls = iter([False, False, True])
-    with pytest.raises(Stopped):
+    with pytest.raises(TrainingStopped):
         search(tmp_path, 5, should_stop=lambda: next(calls))
     trials = search(tmp_path, 3)
     assert [trial.found for trial in trials] == [True, True, False]

@@ -9,18 +9,18 @@ import pytest
 import reference
 
 from narl.tabular import TabularMDP, make_mdp
-from narl.tabular.counts import Stats
+from narl.tabular.counts import Counts
 from narl.tabular.problem import Problem
 
 
 class Data(NamedTuple):
-    """Counts in float64, their estimates, and both layouts of a problem and its `Stats`."""
+    """Counts in float64, their estimates, and both layouts of a problem and its `Counts`."""
 
     counts: tuple[np.ndarray, np.ndarray, np.ndarray]
     r_hat: np.ndarray
     p_hat: np.ndarray
     p0: np.ndarray
-    layouts: list[tuple[Problem, Stats]]
+    layouts: list[tuple[Problem, Counts]]
 
 
 def slow(*values):
@@ -62,7 +62,7 @@ def make_data(seed=0, shape=(12, 2, 4), num_slots=3, num_episodes=50, counts=Non
             num_actions=num_actions,
             horizon=horizon,
         )
-        layouts.append((problem, Stats(f32(visits), f32(reward_sum), f32(table))))
+        layouts.append((problem, Counts(f32(visits), f32(reward_sum), f32(table))))
     return Data(counts, *reference.estimates(*counts), p0, layouts)
 
 

@@ -11,11 +11,11 @@ import pytest
 from narl.errors import InputError
 from narl.options import OptionField, choices_of, option_fields, split_optional
 from narl.tabular import AGENTS, PRESETS, Agent, agent_options, riverswim
+from narl.tabular.agent_registry import make_agent
 from narl.tabular.checked_options import all_option_fields, used_by
 from narl.tabular.mdp import Episode
 from narl.tabular.options import AGENT_OPTIONS, AgentOptions, NarlUcrl
 from narl.tabular.problem import make_problem
-from narl.tabular.registry import make_agent
 
 OPTIONS = [(agent, field) for agent in AGENTS for field in option_fields(AGENT_OPTIONS[agent])]
 

@@ -9,7 +9,7 @@ import reference
 from agent_data import f32, quick, slow
 
 from narl.tabular.checked_mdp import make_mdp
-from narl.tabular.counts import Stats, empty_stats, estimate_model, record_episode
+from narl.tabular.counts import Counts, empty_counts, estimate_model, record_episode
 from narl.tabular.envs import deep_sea
 from narl.tabular.mdp import Episode
 from narl.tabular.problem import Problem, make_problem
@@ -41,7 +41,7 @@ STATES, ACTIONS, REWARDS = [0, 1, 0, 2, 2], [1, 0, 1, 0], [0.5, 1.0, 0.1, -1.0]
 
 def test_record_and_estimate_by_hand():
     problem = problem_of(3, 2, 4)
-    stats = record(empty_stats(problem), problem, episode_of(STATES, ACTIONS, REWARDS))
+    stats = record(empty_counts(problem), problem, episode_of(STATES, ACTIONS, REWARDS))
     np.testing.assert_array_equal(stats.visits, [[0, 2], [1, 0], [1, 0]])
     np.testing.assert_allclose(stats.reward_sum, [[0, 0.6], [1, 0], [-1, 0]], rtol=1e-6)
     expected = np.zeros((3, 2, 3))
@@ -57,19 +57,19 @@ def test_record_and_estimate_by_hand():
 
 def test_estimate_without_data_is_zero_and_uniform():
     problem = problem_of(4, 2, 3)
-    r_hat, p_hat = estimate_model(empty_stats(problem), problem)
+    r_hat, p_hat = estimate_model(empty_counts(problem), problem)
     assert not np.asarray(r_hat).any()
     np.testing.assert_allclose(dense(p_hat, 4), 0.25)
-    assert empty_stats(problem, 5).visits.shape == (5, 4, 2)
-    assert empty_stats(problem, 5).transitions.shape == (5, 4, 2, 4)
+    assert empty_counts(problem, 5).visits.shape == (5, 4, 2)
+    assert empty_counts(problem, 5).transitions.shape == (5, 4, 2, 4)
 
 
 def test_weights_select_the_steps_of_each_member():
     problem = problem_of(3, 2, 4)
     episode = episode_of(STATES, ACTIONS, REWARDS)
     masks = f32([[1, 1, 1, 1], [0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 2, 0]])
-    stats = record(empty_stats(problem, 4), problem, episode, masks)
-    whole = record(empty_stats(problem), problem, episode)
+    stats = record(empty_counts(problem, 4), problem, episode, masks)
+    whole = record(empty_counts(problem), problem, episode)
     for field in ("visits", "reward_sum", "transitions"):
         members = np.asarray(getattr(stats, field))
         np.testing.assert_allclose(members[0], getattr(whole, field), rtol=1e-6)
@@ -99,7 +99,7 @@ def test_counts_of_many_episodes_are_complete(which):
         mdp = deep_sea(5, stochastic=True)
     problem = make_problem(mdp, 40)
     assert (problem.successors is None) == (which == "dense")
-    stats = empty_stats(problem)
+    stats = empty_counts(problem)
     visits = np.zeros((mdp.num_states, mdp.num_actions))
     reward_sum = np.zeros(visits.shape)
     transitions = np.zeros(mdp.p.shape)
@@ -126,9 +126,11 @@ def test_counts_of_many_episodes_are_complete(which):
 
 def test_shapes_are_checked_while_tests_run():
     with pytest.raises(jaxtyping.TypeCheckError, match="reward_sum"):
-        Stats(jnp.zeros((3, 2)), jnp.zeros((2, 3)), jnp.zeros((3, 2, 3)))
+        Counts(jnp.zeros((3, 2)), jnp.zeros((2, 3)), jnp.zeros((3, 2, 3)))
     with pytest.raises(jaxtyping.TypeCheckError, match="weights"):
-        record(empty_stats(problem_of(3, 2, 4)), problem_of(3, 2, 4), None, jnp.zeros(4, jnp.int32))
+        record(
+            empty_counts(problem_of(3, 2, 4)), problem_of(3, 2, 4), None, jnp.zeros(4, jnp.int32)
+        )
     # JAX puts other objects in place of arrays when it handles a pytree.
-    leaves = Stats(jnp.zeros((3, 2)), jnp.zeros((3, 2)), jnp.zeros((3, 2, 3)))
+    leaves = Counts(jnp.zeros((3, 2)), jnp.zeros((3, 2)), jnp.zeros((3, 2, 3)))
     assert jax.tree.map(lambda leaf: leaf.ndim, leaves).transitions == 3

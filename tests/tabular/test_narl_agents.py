@@ -12,15 +12,15 @@ from agent_data import assert_plan, f32, fix_samples, make_data, quick, slow
 from scipy.stats import binom, chisquare, kstest, norm
 
 from narl.tabular import narl_ucrl
+from narl.tabular.agent_registry import make_agent
 from narl.tabular.checked_options import agent_options
-from narl.tabular.counts import Stats, estimate_model
+from narl.tabular.counts import Counts, estimate_model
 from narl.tabular.envs import riverswim
 from narl.tabular.mdp import Episode
 from narl.tabular.narl_ucbvi import FakeState, add_fakes, count_heads
 from narl.tabular.narl_ucrl import MemberState
 from narl.tabular.planning import steps_to_go
 from narl.tabular.problem import Problem, make_problem
-from narl.tabular.registry import make_agent
 from narl.tabular.transitions import dense
 
 MIN_PVALUE = 1e-3
@@ -166,7 +166,7 @@ def split_members(stats, members, seed=0):
     halves = np.where(halves.sum(-1, keepdims=True) > 0, halves, table)
     visits = halves.sum(-1)
     rewards = rng.uniform(-0.5, 1.5, visits.shape)
-    return Stats(f32(visits), f32(visits * rewards), f32(halves)), rewards
+    return Counts(f32(visits), f32(visits * rewards), f32(halves)), rewards
 
 
 def test_bootstrap_members_replace_the_estimates():

@@ -12,7 +12,7 @@ from scipy.special import gammaln
 from scipy.stats import kstest
 
 from narl.tabular import posterior
-from narl.tabular.counts import Stats
+from narl.tabular.counts import Counts
 from narl.tabular.posterior import gamma, log_gamma, sample_dynamics, sample_rewards
 
 # Keys are fixed: a KS test that passes once passes always.
@@ -127,7 +127,7 @@ def test_sampled_dynamics_with_a_small_prior_weight_are_distributions(layout, al
 def test_sampled_rewards_have_the_normal_posterior():
     visits = f32([[0, 1], [4, 1000]])
     reward_sum = f32([[0, 2], [-2, 700]])
-    counts = Stats(visits, reward_sum, jnp.zeros((2, 2, 2)))
+    counts = Counts(visits, reward_sum, jnp.zeros((2, 2, 2)))
     members = 20000
     mu0, tau0, tau = 0.5, 2.0, 3.0
     r = np.asarray(sample_rewards(jax.random.key(7), counts, mu0, tau0, tau, members))

@@ -14,7 +14,7 @@ from narl.deep import termination
 from narl.deep.checked_config import make_config
 from narl.deep.environment import open_env
 from narl.deep.presets import find_preset
-from narl.deep.training_run import Stopped, run_training
+from narl.deep.training_run import TrainingStopped, run_training
 from narl.gymnasium_registration import TASKS
 from short_trainings import assert_same_outcome, short_config
 
@@ -181,7 +181,7 @@ def test_training_is_resumed_bit_for_bit(name, tmp_path):
     ((whole, _),) = run_training([config], tmp_path / "whole")
     steps: list[int] = []
     for last in (137, 260):
-        with pytest.raises(Stopped):
+        with pytest.raises(TrainingStopped):
             run_training(
                 [config],
                 tmp_path / "parts",

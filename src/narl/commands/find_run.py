@@ -6,18 +6,17 @@ import os
 import re
 from pathlib import Path
 
+from narl import storage
 from narl.errors import InputError
 from narl.storage import (
+    CONFIG_FILE,
     MANIFEST,
-    PART,
-    TRAINING,
+    PART_SUFFIX,
     Run,
     UnfinishedRun,
     list_run_ids,
     list_runs,
     list_unfinished_runs,
-    locate_folder,
-    locate_run,
 )
 
 RUN_HELP = "id of a run, its beginning or its last ten digits, its folder, or latest"
@@ -26,12 +25,12 @@ _DIGITS = re.compile(r"[0-9a-f]{4,10}")
 
 def find_run(root: Path, text: str, *, unfinished_first: bool = False) -> Run | UnfinishedRun:
     """Return the run that a text names; see `RUN_HELP`."""
-    return locate_run(root, _name(root, text), unfinished_first=unfinished_first)
+    return storage.find_run(root, _name(root, text), unfinished_first=unfinished_first)
 
 
 def find_run_folder(root: Path, text: str) -> Path:
     """Return the folder of the run that a text names, without reading it."""
-    return locate_folder(root, _name(root, text))
+    return storage.find_run_folder(root, _name(root, text))
 
 
 def find_policy(root: Path, text: str) -> tuple[Path, bool]:
@@ -44,7 +43,7 @@ def find_policy(root: Path, text: str) -> tuple[Path, bool]:
     try:
         run = find_run(root, text)
     except InputError:
-        if text.strip() and os.path.isdir(text) and not os.path.isfile(Path(text) / TRAINING):
+        if text.strip() and os.path.isdir(text) and not os.path.isfile(Path(text) / CONFIG_FILE):
             raise InputError(
                 f"run: the folder {text} holds no policy (no {MANIFEST}); give the id of a run, or "
                 "a folder that agent.save or narl train made"
@@ -64,9 +63,9 @@ def _name(root: Path, text: str) -> str:
     if text == "latest":
         return _latest(root)
     if _DIGITS.fullmatch(text):
-        parts = [path.name for path in root.glob(f"*{PART}")] if root.is_dir() else []
+        parts = [path.name for path in root.glob(f"*{PART_SUFFIX}")] if root.is_dir() else []
         names = [*list_run_ids(root), *parts]
-        fitting = [name for name in names if name.removesuffix(PART).endswith(text)]
+        fitting = [name for name in names if name.removesuffix(PART_SUFFIX).endswith(text)]
         if len(fitting) == 1:
             return fitting[0]
     return text

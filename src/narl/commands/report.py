@@ -14,7 +14,7 @@ from narl.errors import InputError
 from narl.storage.files import check_name, check_writable
 
 if TYPE_CHECKING:
-    from narl.report.document import Outcome, Section
+    from narl.report.contents import Outcome, Section
 
 EXAMPLE = "narl report --out report.html"
 TRAININGS = "narl report train-narl-hopper-v5 --out report.html"
@@ -127,7 +127,7 @@ def load_outcomes(folder: Path, also: Path | None, scale: str | None) -> list[Ou
     """
     from narl.console import note
     from narl.experiments import EXPERIMENTS
-    from narl.report.document import load_outcome
+    from narl.report.contents import load_outcome
 
     for name, place in (("--results", folder), ("--also", also or folder)):
         check_name(name, place, "choose another")

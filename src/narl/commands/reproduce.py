@@ -18,7 +18,7 @@ from narl.storage.files import check_writable
 
 if TYPE_CHECKING:
     from narl.experiments.experiment import Experiment
-    from narl.report.document import Outcome
+    from narl.report.contents import Outcome
 
 EXAMPLE = "narl reproduce fig1a --scale small"
 
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
     from narl.compilation import enable_cache
     from narl.console import note, print_json
     from narl.experiments import EXPERIMENTS
-    from narl.report.document import save_outcome
+    from narl.report.contents import save_outcome
 
     read_part(config.part)
     if config.minutes is not None and not config.minutes > 0:
@@ -129,7 +129,7 @@ def _run_as_sweep(experiments: Sequence[Experiment], config: Reproduce, root: Pa
         raise InputError("fresh: it has no effect with an executor; remove the runs instead")
     from narl.commands.sweep_console import SweepConsole, describe_failure
     from narl.console import print_json, stdout
-    from narl.sweeps.sweep_run import sweep_run
+    from narl.sweeps.planned_run import sweep_run
 
     cells = {
         f"{experiment.id} {label}": cell
@@ -202,13 +202,13 @@ def _run(
 
     if not with_checkpoints:
         return run_interruptible(lambda: work(lambda: False))
-    from narl.deep.training_session import STOP_SECONDS, Stopped
+    from narl.deep.training_session import STOP_SECONDS, TrainingStopped
 
     try:
         return run_stoppable(
             work, lambda: note("stopping: a checkpoint is written …"), STOP_SECONDS + 1
         )
-    except Stopped as stop:
+    except TrainingStopped as stop:
         # A program that is still being compiled keeps the interpreter from exiting.
         kind = Interrupted if is_compiling() else KeyboardInterrupt
         raise kind(f"{stop}; the same command continues from there") from None

@@ -10,7 +10,7 @@ from narl.console import duration, make_fact_table, make_table, stdout
 from narl.deep.config import EPOCH_COLUMNS
 from narl.display import figure, mean_figure, seeds_as_text
 from narl.options import as_text
-from narl.storage import PART, Run, UnfinishedRun
+from narl.storage import PART_SUFFIX, Run, UnfinishedRun
 
 MACHINE = ("narl", "python", "jax", "numpy", "gymnasium", "mujoco", "device")
 """Entries of a run's environment that are shown; --all shows the others too."""
@@ -190,7 +190,7 @@ def _options(config: dict[str, Any]) -> dict[str, Any]:
 
 def print_comparison(comparison: dict[str, Any]) -> None:
     """Print the runs as columns."""
-    names = [name.removesuffix(PART)[-NUM_DIGITS:] for name in comparison["runs"]]
+    names = [name.removesuffix(PART_SUFFIX)[-NUM_DIGITS:] for name in comparison["runs"]]
     table = make_table("", *names)
     for name, column in (comparison["results"] | comparison["options"]).items():
         table.add_row(name, *("" if x is None else _as_text(x) for x in column))

@@ -171,14 +171,14 @@ def remove_runs(arguments: Sequence[str]) -> int:
     for folder in folders:
         if folder.parent.resolve() != root.resolve():
             raise InputError(f"RUN: {folder} is not in {root}; name its folder with --runs")
-        if not is_run_id(folder.name.removesuffix(storage.PART)):
+        if not is_run_id(folder.name.removesuffix(storage.PART_SUFFIX)):
             raise InputError(f"RUN: {folder} does not have the name of a run; remove it yourself")
     names = list(dict.fromkeys(folder.name for folder in folders))
     if not args.yes and not _confirm(names):
         note("nothing was removed")
         return 0
     for name in names:
-        if name.endswith(storage.PART):
+        if name.endswith(storage.PART_SUFFIX):
             storage.remove_unfinished_run(root / name)
         else:
             storage.remove_run(root, name)

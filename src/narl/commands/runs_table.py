@@ -12,7 +12,7 @@ from narl.deep.config import EPOCH_COLUMNS
 from narl.display import figure, mean_figure
 from narl.errors import InputError
 from narl.options import as_text
-from narl.storage import PART, Run, UnfinishedRun
+from narl.storage import PART_SUFFIX, Run, UnfinishedRun
 
 NUM_DIGITS = 10
 """Digits at the end of an id, which stand for it where a terminal is narrow."""
@@ -164,7 +164,7 @@ def _print_list(
         cells = dict.fromkeys(names, "") if summary["problems"] else cells
         style, state = "red" if summary["problems"] else "", _state(summary)
         full.add_row(summary["run"], *cells.values(), when, state, changed, style=style)
-        digits = summary["run"].removesuffix(PART)[-NUM_DIGITS:]
+        digits = summary["run"].removesuffix(PART_SUFFIX)[-NUM_DIGITS:]
         about = [digits, str(summary.get("algo") or summary.get("agent")), str(summary["env"])]
         short.append([*about, *cells.values(), when[5:]])
         below.append([line for line in (state, changed) if line])

@@ -25,7 +25,7 @@ from narl.options import OptionField, as_text, choices_of, split_optional
 from narl.sweeps.grid import HALVES, Half, expand, read_grid_file, takes_several_numbers
 
 if TYPE_CHECKING:
-    from narl.sweeps.sweep_run import SweepRun
+    from narl.sweeps.planned_run import SweepRun
 
 EXAMPLE = "narl sweep Hopper-v5,Walker2d-v5 --algo narl,mbpo --radius 0.1,none --seeds 0:5"
 HINTS = {
@@ -142,7 +142,7 @@ def main(arguments: Sequence[str]) -> int:
         given = _positional(HALVES[name], own.words, file) | given
         is_empty = not given and file is None
         if is_empty and own.status:
-            from narl.sweeps.workspace import recorded_runs
+            from narl.sweeps.run_notes import recorded_runs
 
             runs = recorded_runs(root)
         else:

@@ -19,10 +19,10 @@ from narl.commands.executor_arguments import ExecutorArguments
 from narl.console import console_of, duration, make_table, note, print_json, stdout
 from narl.sweeps.driver import Executor, drive
 from narl.sweeps.estimate import Estimate, estimate
+from narl.sweeps.planned_run import SweepRun
+from narl.sweeps.run_notes import record_sweep
 from narl.sweeps.status import RunStatus, SweepStatus, count_states
-from narl.sweeps.sweep_run import SweepRun
 from narl.sweeps.tasks import Task, make_tasks, share_program
-from narl.sweeps.workspace import record_sweep
 
 REFRESH_SECONDS = 1.0
 STYLES = {"done": "green", "running": "bold", "failed": "red", "unfinished": "yellow"}

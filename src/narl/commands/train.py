@@ -77,9 +77,9 @@ COMMAND = ConfigCommand("narl train", EXAMPLE, TrainArguments, option_fields(Con
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status."""
     if any(argument.partition("=")[0] == "--extend" for argument in arguments):
-        from narl.commands import extend
+        from narl.commands import train_extend
 
-        return extend.main(arguments)
+        return train_extend.main(arguments)
     options, args = COMMAND.parse(arguments)
     import_from_working_folder()
     with COMMAND.errors_as_typed():

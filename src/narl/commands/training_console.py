@@ -25,11 +25,11 @@ from narl.deep.config import Config
 from narl.deep.finite_check import NonFiniteError
 from narl.deep.loggers import Logger, tensorboard_logger, wandb_logger
 from narl.deep.training_run import run_training
-from narl.deep.training_session import STOP_SECONDS, Stopped
+from narl.deep.training_session import STOP_SECONDS, TrainingStopped
 from narl.display import figure, mean_figure
 from narl.errors import EnvironmentFault, Failure, system_error_line
 from narl.interrupts import Interrupted, run_stoppable
-from narl.storage import PART, Run, UnfinishedRun
+from narl.storage import PART_SUFFIX, Run, UnfinishedRun
 
 
 class TrainingConsole(NamedTuple):
@@ -115,7 +115,7 @@ class TrainingConsole(NamedTuple):
         resume = f"narl resume {config.run_id}{root}"
         try:
             yield
-        except Stopped as stop:
+        except TrainingStopped as stop:
             # A program that is still being compiled keeps the interpreter from exiting.
             kind = Interrupted if is_compiling() else KeyboardInterrupt
             raise kind(f"{stop}; `{resume}` continues") from None
@@ -132,7 +132,7 @@ class TrainingConsole(NamedTuple):
 
     def _remaining(self, config: Config, resume: str) -> str:
         """Describe the checkpoint from which a training that failed can continue."""
-        part = runs_folder(self.runs) / f"{config.run_id}{PART}"
+        part = runs_folder(self.runs) / f"{config.run_id}{PART_SUFFIX}"
         step = UnfinishedRun(part, {}, 1).step
         if not step:
             return "there was no checkpoint yet"

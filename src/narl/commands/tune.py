@@ -78,7 +78,7 @@ def _search(options: dict[str, Any], own: TuneArguments) -> list[Trial]:
     """Return the trials; an interrupt stops the search after a checkpoint."""
     from narl.compilation import enable_cache, is_compiling
     from narl.console import note, warnings_as_notes
-    from narl.deep.training_session import STOP_SECONDS, Stopped
+    from narl.deep.training_session import STOP_SECONDS, TrainingStopped
     from narl.interrupts import Interrupted, run_stoppable
     from narl.sweeps import tuning
 
@@ -102,7 +102,7 @@ def _search(options: dict[str, Any], own: TuneArguments) -> list[Trial]:
             return run_stoppable(
                 work, lambda: note("stopping: a checkpoint is written …"), STOP_SECONDS + 1
             )
-    except Stopped as stop:
+    except TrainingStopped as stop:
         # A program that is still being compiled keeps the interpreter from exiting.
         kind = Interrupted if is_compiling() else KeyboardInterrupt
         raise kind(f"{stop}; the same command continues from there") from None

@@ -1,6 +1,15 @@
 """The deep half: NARL, MBPO and SAC, many seeds in one program.
 
 `import narl.deep` is quick: a public name, and JAX with it, is imported when it is first used.
+
+Who calls whom in a training:
+
+- `training_run.run_training` makes run folders; `narl train`, sweeps and experiments call it. It
+  opens a `trainer.Trainer` and a `training_session.TrainingSession`.
+- The `TrainingSession` steps that trainer and writes metrics, checkpoints and the finished runs.
+- `Agent.learn` calls `agent_training.AgentTraining`, which opens a `Trainer` without a run folder.
+- Both step it with `training_session.train_epochs`, which calls `Trainer.step`; that calls the
+  functions of `algorithm` on the device, in the order of Algorithm 1.
 """
 
 from typing import TYPE_CHECKING
@@ -30,7 +39,7 @@ if TYPE_CHECKING:
         take_members,
     )
     from narl.deep.training_run import run_training
-    from narl.deep.training_session import Stopped
+    from narl.deep.training_session import TrainingStopped
     from narl.deep.user_parts import UserParts
     from narl.errors import EnvironmentFault
 
@@ -59,8 +68,8 @@ __all__ = [
     "Selected",
     "StopAtReturn",
     "StopWhenNoBetter",
-    "Stopped",
     "Thompson",
+    "TrainingStopped",
     "UserParts",
     "find_preset",
     "load",
@@ -88,7 +97,7 @@ _NAMES = {
     "policy": ("Policy",),
     "presets": ("Preset", "find_preset"),
     "selection": ("Candidates", "SelectFn", "SelectParams", "Selected", "take_members"),
-    "training_session": ("Stopped",),
+    "training_session": ("TrainingStopped",),
     "training_run": ("run_training",),
     "user_parts": ("UserParts",),
 }

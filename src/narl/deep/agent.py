@@ -22,6 +22,7 @@ from narl.deep.env_code import env_code
 from narl.deep.environment import HostEnv
 from narl.deep.evaluation import Evaluation, evaluate, evaluation_seed
 from narl.deep.make_environment import MakeEnv, UserEnvironment
+from narl.deep.option_types import AgentSettings
 from narl.deep.policy import (
     Interface,
     Policy,
@@ -32,7 +33,6 @@ from narl.deep.policy import (
 )
 from narl.deep.saved_agent import SavedAgent, write_saved_agent
 from narl.deep.selection import SelectFn
-from narl.deep.settings import AgentSettings
 from narl.deep.termination import batched_termination, check_termination
 from narl.deep.training_environment import look_at_env, open_training_env
 from narl.deep.user_parts import UserParts, check_functions

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 from narl.deep.algorithm_registry import find_algorithm
 from narl.deep.config import Config, used_by
-from narl.deep.settings import Settings
+from narl.deep.option_types import Settings
 from narl.errors import InputError, NoEffect
 from narl.options import (
     as_plain,

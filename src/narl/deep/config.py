@@ -14,7 +14,7 @@ from narl import storage
 from narl.deep.algorithm_registry import ALGORITHMS, MODEL_BASED, find_algorithm
 from narl.deep.config_options import LearningOptions, ModelOptions, OptimismOptions
 from narl.options import count, number, option, options_of
-from narl.progress import StepSchedule
+from narl.remaining_time import StepSchedule
 
 EPOCH_COLUMNS = ("epoch", "step", "eval_return")
 """Columns that every row of a training's metrics log has."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from narl.deep.env_process import CALL, ERROR, STEP, outcome_layout, pack_message, unpack_message
 from narl.deep.environment import EnvRecipe
-from narl.deep.environments import Environments
+from narl.deep.environment_pool import Environments
 from narl.deep.evaluation import Episodes
 from narl.deep.networks import Layer
 from narl.errors import EnvironmentFault, InputError

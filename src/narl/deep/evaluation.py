@@ -22,7 +22,7 @@ from narl.deep.networks import Network
 from narl.deep.policy import act_in_numpy
 
 if TYPE_CHECKING:
-    from narl.deep.environments import ReplicaEnvironments
+    from narl.deep.environment_pool import ReplicaEnvironments
 
 NUM_CONFIRMING = 10
 """Episodes whose mean confirms that a task is solved."""

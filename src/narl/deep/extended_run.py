@@ -20,8 +20,8 @@ from narl.errors import InputError
 from narl.storage.checkpoints import has_checkpoints, load_checkpoint, newest_step, save_checkpoint
 from narl.storage.folder import refuse_links, remove_folder
 from narl.storage.folder_lock import lock_folder
-from narl.storage.metrics_log import PROGRESS, MetricsLog
-from narl.storage.unfinished import CHECKPOINTS, PART, record_config
+from narl.storage.metrics_log import METRICS_FILE, MetricsLog
+from narl.storage.unfinished import CHECKPOINTS, PART_SUFFIX, record_config
 from narl.validation import check_count
 
 
@@ -87,7 +87,7 @@ def begin_extended_run(run: storage.Run, config: Config, *, keep_data: bool = Fa
 
     A checkpoint of the longer training that is there already, and is not of an earlier step, stays.
     """
-    part = run.path.parent / f"{config.run_id}{PART}"
+    part = run.path.parent / f"{config.run_id}{PART_SUFFIX}"
     with lock_folder(part):
         refuse_links(part)
         if newest_step(part / CHECKPOINTS) >= run.metrics["steps"]:
@@ -100,7 +100,7 @@ def begin_extended_run(run: storage.Run, config: Config, *, keep_data: bool = Fa
                 arrays = with_longer_buffer(data.arrays, config)
                 lines = data.arrays[LOG].tobytes()
             record_config(part, config.record(), checkpoint_every=1, keep_data=keep_data)
-            MetricsLog(part / PROGRESS).restore(lines)
+            MetricsLog(part / METRICS_FILE).restore(lines)
             save_checkpoint(part / CHECKPOINTS, data.step, arrays, data.notes, run=config.run_id)
         except BaseException:
             if not has_checkpoints(part / CHECKPOINTS):

@@ -2,7 +2,7 @@
 
 `Trainer.step` is one environment step of every replica: it calls the functions of
 `narl.deep.algorithm`, on the device, in the paper's order. Programs and their thread are in
-`device`, episodes of the evaluation in `evaluation`, the check for finite numbers in
+`device_programs`, episodes of the evaluation in `evaluation`, the check for finite numbers in
 `finite_check`.
 """
 
@@ -22,8 +22,8 @@ from narl.deep.algorithm import Algorithm, ReplicaState, StepInfo
 from narl.deep.algorithm_registry import StepRule, step_rule_of
 from narl.deep.config import Config, used_by
 from narl.deep.counters import new_counters
-from narl.deep.device import Device
-from narl.deep.environments import open_environments
+from narl.deep.device_programs import Device
+from narl.deep.environment_pool import open_environments
 from narl.deep.evaluation import Evaluator
 from narl.deep.finite_check import check_finite, refuse_all_nonfinite
 from narl.deep.metrics import epoch_metrics

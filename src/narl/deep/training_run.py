@@ -28,15 +28,15 @@ from narl.deep.training_environment import (
     choose_termination,
     open_training_env,
 )
-from narl.deep.training_session import Stopped, TrainingSession
+from narl.deep.training_session import TrainingSession, TrainingStopped
 from narl.deep.user_parts import NO_PARTS, UserParts, check_functions
 from narl.errors import InputError
 from narl.storage.checkpoints import has_checkpoints
 from narl.storage.folder import clear_folder, refuse_links, remove_folder
 from narl.storage.folder_lock import lock_folder
-from narl.storage.unfinished import CHECKPOINTS, PART, list_unfinished_runs, record_config
+from narl.storage.unfinished import CHECKPOINTS, PART_SUFFIX, list_unfinished_runs, record_config
 
-__all__ = ["Stopped", "TrainingOptions", "check_training", "run_training"]
+__all__ = ["TrainingOptions", "TrainingStopped", "check_training", "run_training"]
 
 OnEpoch = Callable[[dict[str, Any]], bool | np.bool_ | None]
 """Called with the metrics of every epoch; False stops the training, NumPy's False too."""
@@ -59,7 +59,7 @@ class TrainingOptions:
     on_resume: Callable[[int], None] = _nothing
     """Called with the step of the checkpoint from which the training goes on."""
     should_stop: Callable[[], bool] = lambda: False
-    """Asked before every step; if True, a checkpoint is written and `Stopped` raised."""
+    """Asked before every step; if True, a checkpoint is written and `TrainingStopped` raised."""
     checkpoint_every: int = 1
     """Epochs between two checkpoints."""
     fresh: bool = False
@@ -127,7 +127,7 @@ def _run_training(
         runs = {run.id: run for part in groups for run, _ in _run_training(part, root, options)}
         return [((found | runs)[each.run_id], each.run_id in found) for each in configs]
     options.on_start()
-    part = root / f"{storage.run_id(_group_record(group))}{PART}"
+    part = root / f"{storage.run_id(_group_record(group))}{PART_SUFFIX}"
     with lock_folder(part), _removed_at_the_end(part):
         # Another process may have finished the training while it held the lock.
         if len(runs := find.runs()) == len(configs):
@@ -244,7 +244,7 @@ class _RunFinder:
         """Move the runs that other code has made to ids of their own, and say so."""
         for run in {} if self._options.replaces else self._stored().values():
             if self._is_by_other_code(run):
-                moved = storage.set_run_aside(run, {ENV_CODE: run.environment[ENV_CODE]})
+                moved = storage.move_run_to_id(run, {ENV_CODE: run.environment[ENV_CODE]})
                 _log.warning(
                     "the code of %s has CHANGED since run %s was made: that run is now %s, and the "
                     "training begins anew",
@@ -254,7 +254,10 @@ class _RunFinder:
                 )
 
     def _stored(self) -> dict[str, storage.Run]:
-        runs = {each.run_id: storage.find_run(self._root, each.record()) for each in self._configs}
+        runs = {
+            each.run_id: storage.find_run_of_config(self._root, each.record())
+            for each in self._configs
+        }
         return {run_id: run for run_id, run in runs.items() if run is not None}
 
     def _is_by_other_code(self, run: storage.Run) -> bool:

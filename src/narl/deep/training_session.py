@@ -24,9 +24,9 @@ from narl.deep.snapshot import Snapshot, restore, take_snapshot
 from narl.deep.trainer import Trainer
 from narl.errors import InputError
 from narl.storage.checkpoints import Checkpoint, Checkpoints, has_checkpoints, save_checkpoint
-from narl.storage.metrics_log import PROGRESS, MetricsLog, rows_from_bytes, rows_to_bytes
+from narl.storage.metrics_log import METRICS_FILE, MetricsLog, rows_from_bytes, rows_to_bytes
 from narl.storage.provenance import version_of
-from narl.storage.unfinished import CHECKPOINTS, PART, STAGED
+from narl.storage.unfinished import CHECKPOINTS, FINISHED_FOLDER, PART_SUFFIX
 
 LOG = "metrics_log"
 """The array of a checkpoint that holds the bytes of the metrics log."""
@@ -35,7 +35,7 @@ STOP_SECONDS = 7.0
 _log = logging.getLogger("narl")
 
 
-class Stopped(KeyboardInterrupt):
+class TrainingStopped(KeyboardInterrupt):
     """A training was asked to stop; it can be resumed from the checkpoint of step ``kept``.
 
     Args:
@@ -43,7 +43,7 @@ class Stopped(KeyboardInterrupt):
         kept: The step of the last checkpoint.
 
     Example:
-        >>> print(narl.deep.Stopped(step=700, kept=500))
+        >>> print(narl.deep.TrainingStopped(step=700, kept=500))
         stopped at step 700, the last checkpoint is of step 500
     """
 
@@ -85,9 +85,9 @@ class TrainingSession:
         any_code: bool = False,
     ) -> None:
         self.trainer, self.configs, self.part = trainer, configs, part
-        self.checkpoints = Checkpoints(part / CHECKPOINTS, run=part.name.removesuffix(PART))
+        self.checkpoints = Checkpoints(part / CHECKPOINTS, run=part.name.removesuffix(PART_SUFFIX))
         self._env_code, self._any_code = env_code, any_code
-        self._metrics_log = MetricsLog(part / PROGRESS)
+        self._metrics_log = MetricsLog(part / METRICS_FILE)
         self._lines = b""
         """The content of the metrics log; checkpoints hold it too, as the file may be damaged."""
         self._earlier = {"total": 0.0, "compile": 0.0}
@@ -121,14 +121,14 @@ class TrainingSession:
         if not self._metrics_log.restore(self._lines):
             _log.warning(
                 "%s is damaged or was changed; it is restored from checkpoint %s",
-                PROGRESS,
+                METRICS_FILE,
                 loaded.path.name,
             )
         for replicas in solved.values():
             self.trainer.deactivate(replicas)
-        for run_id in storage.list_run_ids(self.part / STAGED):
+        for run_id in storage.list_run_ids(self.part / FINISHED_FOLDER):
             if run_id not in solved:  # staged after the checkpoint: it is trained and staged again
-                storage.remove_run(self.part / STAGED, run_id)
+                storage.remove_run(self.part / FINISHED_FOLDER, run_id)
         on_resume(loaded.step)
 
     def _restore(self, loaded: Checkpoint) -> dict[str, slice]:
@@ -203,7 +203,7 @@ class TrainingSession:
             self.trainer.check_policies()
             self.save()
             self.checkpoints.wait()
-        raise Stopped(step, self.checkpoints.kept)
+        raise TrainingStopped(step, self.checkpoints.kept)
 
     def save(self) -> None:
         """Write a checkpoint of this moment; a large one is on disk some time later."""
@@ -231,12 +231,15 @@ class TrainingSession:
         runs = {}
         solved = self._solved_configs(self.trainer.counters.solved_step)
         for config, replicas in self._replicas_of_configs():
-            staged = storage.find_run(self.part / STAGED, config.record())
+            staged = storage.find_run_of_config(self.part / FINISHED_FOLDER, config.record())
             if staged is not None:
                 runs[config.run_id] = storage.move_run(staged, root, replace)
             elif config.run_id not in solved:
                 runs[config.run_id] = self._write_run(root, config, replicas, replace, keep_data)
-            elif not replace and (run := storage.find_run(root, config.record())) is not None:
+            elif (
+                not replace
+                and (run := storage.find_run_of_config(root, config.record())) is not None
+            ):
                 runs[config.run_id] = run  # a process that was killed here had moved it
         return runs
 
@@ -268,7 +271,7 @@ class TrainingSession:
         solved = self._solved_configs(counters.solved_step)
         for config, replicas in self._replicas_of_configs():
             if config.run_id in solved and counters.step in counters.solved_step[replicas]:
-                self._write_run(self.part / STAGED, config, replicas, replace=True)
+                self._write_run(self.part / FINISHED_FOLDER, config, replicas, replace=True)
                 self.trainer.deactivate(replicas)
 
     def _write_run(
@@ -294,7 +297,7 @@ class TrainingSession:
             device=jax.devices()[0].device_kind,
             seconds=seconds["total"],
             replace=replace,
-            extras={PROGRESS: rows_to_bytes(rows)},
+            extras={METRICS_FILE: rows_to_bytes(rows)},
             provenance={ENV_CODE: self._env_code} if self._env_code else None,
             checkpoint=save_data if keep_data else None,
         )

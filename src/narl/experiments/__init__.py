@@ -9,8 +9,8 @@ from narl.experiments import (
     fig1b,
     fig1c,
     fig3a,
+    fig3bc,
     fig4,
-    locomotion,
     table1,
     table2,
 )
@@ -23,11 +23,11 @@ from narl.experiments.experiment import (
     reproduce,
 )
 from narl.experiments.judgement import Part, judge_lower
-from narl.report.document import Outcome
+from narl.report.contents import Outcome
 
 _PAPER = (
     *(module.EXPERIMENT for module in (fig1a, fig1b, fig1c, table1)),
-    *(fig4.FIG2, table2.EXPERIMENT, fig3a.EXPERIMENT, locomotion.FIG3B, locomotion.FIG3C),
+    *(fig4.FIG2, table2.EXPERIMENT, fig3a.EXPERIMENT, fig3bc.FIG3B, fig3bc.FIG3C),
     fig4.FIG4,
 )
 _OURS = tuple(module.EXPERIMENT for module in (ablation, fair, exploration_tuning, exploration))

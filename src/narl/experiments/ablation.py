@@ -24,7 +24,7 @@ from narl.experiments.judgement import (
     comparison_table,
     judge_lower,
 )
-from narl.report.document import Chart, Claim, Series, Table, Verdict
+from narl.report.contents import Chart, Claim, Series, Table, Verdict
 from narl.stats import median_iqr
 from narl.tabular.config import Config, make_config
 from narl.tabular.options import NarlUcrl

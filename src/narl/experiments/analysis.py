@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from narl.decomposition import decompose
 from narl.experiments.experiment import Result
-from narl.report.document import Chart, Table
+from narl.report.contents import Chart, Table
 from narl.report.number_format import format_number
 from narl.report.series import interval_series, profile_series
 from narl.stats import aggregate_iqm

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from narl import storage
-from narl.report.document import (
+from narl.report.contents import (
     ENVIRONMENT,
     TRAINING_ENVIRONMENT,
     Chart,
@@ -45,7 +45,7 @@ class Result:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of a training's metrics log, one per epoch."""
-        return storage.rows_from_bytes(self.run.extra(storage.PROGRESS))
+        return storage.rows_from_bytes(self.run.extra(storage.METRICS_FILE))
 
 
 class Findings(NamedTuple):
@@ -97,8 +97,9 @@ def reproduce(
     """Run every cell that is not in the store, and return the analysis of all of them.
 
     When ``should_stop`` returns True, a training writes a checkpoint and raises
-    `narl.deep.training_run.Stopped`; a second call continues the experiment from there. With a
-    ``part`` (i, n) only the i-th of n shares of the cells is run; None: others are not done yet.
+    `narl.deep.training_run.TrainingStopped`; a second call continues the experiment from there.
+    With a ``part`` (i, n) only the i-th of n shares of the cells is run; None: others are not done
+    yet.
     """
     cells = experiment.cells(scale)
     results: dict[str, Result] = {}
@@ -116,7 +117,7 @@ def reproduce(
             results[label] = Result(cell, run)
             hooks.on_end(label, found)
     for label in cells.keys() - results.keys():
-        finished = storage.find_run(root, cells[label].record())
+        finished = storage.find_run_of_config(root, cells[label].record())
         if finished is None:
             return None
         results[label] = Result(cells[label], finished)

@@ -16,7 +16,7 @@ from narl.experiments.analysis import (
 from narl.experiments.experiment import Experiment, Findings, Result, Scale
 from narl.experiments.fig3a import TINY
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
-from narl.report.document import Chart, Claim, Table
+from narl.report.contents import Chart, Claim, Table
 from narl.report.series import interval_series, profile_series
 from narl.report.training_curves import curve, rows_with_model
 from narl.stats import (

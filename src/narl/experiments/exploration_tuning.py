@@ -28,7 +28,7 @@ from narl.experiments.exploration import (
     SMOKE,
     make_cell,
 )
-from narl.report.document import Table
+from narl.report.contents import Table
 
 if TYPE_CHECKING:
     from narl.deep.config import Config

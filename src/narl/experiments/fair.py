@@ -15,7 +15,7 @@ from jaxtyping import Float
 from narl.experiments.analysis import final_regret
 from narl.experiments.experiment import Experiment, Findings, Result, Scale
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
-from narl.report.document import Chart, Claim, Series, Table
+from narl.report.contents import Chart, Claim, Series, Table
 from narl.tabular.config import Config, make_config
 
 TUNING_SEEDS, REPORT_SEEDS = range(2000, 2008), range(900, 916)

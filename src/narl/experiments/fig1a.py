@@ -14,7 +14,7 @@ from narl.experiments.analysis import (
 from narl.experiments.experiment import Experiment, Findings, Result, Scale
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
 from narl.paper import implements
-from narl.report.document import Chart, Claim, Series
+from narl.report.contents import Chart, Claim, Series
 from narl.report.series import median_band
 from narl.tabular.config import Config, make_config
 

@@ -11,7 +11,7 @@ from narl.experiments.analysis import decomposition_table
 from narl.experiments.experiment import Experiment, Findings, Result, Scale
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
 from narl.paper import implements
-from narl.report.document import Chart, Claim
+from narl.report.contents import Chart, Claim
 from narl.report.series import median_band
 from narl.tabular.config import Config, make_config
 

@@ -10,7 +10,7 @@ from narl.experiments.analysis import capped, decomposition_table, episodes_to_s
 from narl.experiments.experiment import Experiment, Findings, Result, Scale
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
 from narl.paper import implements
-from narl.report.document import Chart, Claim, Series, Table
+from narl.report.contents import Chart, Claim, Series, Table
 from narl.stats import median_iqr
 from narl.tabular.config import Config, make_config
 

@@ -18,7 +18,7 @@ from narl.experiments.analysis import (
 from narl.experiments.experiment import Experiment, Findings, Result, Scale
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
 from narl.paper import implements
-from narl.report.document import Chart, Claim, Table, Verdict
+from narl.report.contents import Chart, Claim, Table, Verdict
 from narl.report.ensemble_charts import (
     fallback_chart,
     member_charts,

@@ -17,7 +17,7 @@ from narl.experiments.fig3a import ENV, TINY
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
 from narl.experiments.table2 import MEMBERS, RADII, cell_label
 from narl.paper import implements
-from narl.report.document import Claim, Table
+from narl.report.contents import Claim, Table
 from narl.report.ensemble_charts import member_charts, model_return_chart, radius_chart
 from narl.report.markup import anchor
 from narl.report.training_curves import Rows, by_accuracy, rows_with_model

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from narl.report.document import Chart, Claim, Series, Table, Verdict
+from narl.report.contents import Chart, Claim, Series, Table, Verdict
 from narl.report.number_format import format_number
 from narl.stats import Comparison, compare, difference
 

@@ -12,7 +12,7 @@ import numpy as np
 from narl.experiments.analysis import cumulative_regret, decomposition_table, final_regret
 from narl.experiments.experiment import Experiment, Findings, Result, Scale
 from narl.paper import implements
-from narl.report.document import Chart, Claim, Table, Verdict
+from narl.report.contents import Chart, Claim, Table, Verdict
 from narl.report.series import median_band
 from narl.stats import Growth, growth_exponent
 from narl.tabular.config import Config, make_config

@@ -19,7 +19,7 @@ from narl.experiments.experiment import Experiment, Findings, Result, Scale
 from narl.experiments.fig3a import ENV, TINY
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
 from narl.paper import implements
-from narl.report.document import Chart, Claim, Series, Table
+from narl.report.contents import Chart, Claim, Series, Table
 from narl.report.series import MEMBERS as MEMBERS_AXIS
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from narl.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from narl.report.document import Chart, Claim, Outcome, Section, Series, Table
+    from narl.report.contents import Chart, Claim, Outcome, Section, Series, Table
     from narl.report.figures import draw_figure
     from narl.report.files import write_report
     from narl.report.series import mean_band, median_band
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 _NAMES = {
-    "document": ("Chart", "Claim", "Outcome", "Section", "Series", "Table"),
+    "contents": ("Chart", "Claim", "Outcome", "Section", "Series", "Table"),
     "figures": ("draw_figure",),
     "files": ("write_report",),
     "series": ("mean_band", "median_band"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from narl.report.document import Chart, Series
+from narl.report.contents import Chart, Series
 from narl.report.series import RANK, mean_band
 from narl.report.training_curves import Rows, by_accuracy, curve, rows_with_model
 

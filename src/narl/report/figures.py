@@ -22,10 +22,10 @@ from matplotlib.ticker import (
 )
 
 from narl.palette import COLOURS, Look
-from narl.report.charts import are_whole, fill_of, reference_level, symlog_ticks
-from narl.report.document import Axis, Chart
+from narl.report.contents import Axis, Chart
 from narl.report.number_format import format_number
 from narl.report.series import Line, check_chart, choose_looks, form_of, is_share, lines_of
+from narl.report.vega_lite import are_whole, fill_of, reference_level, symlog_ticks
 
 MOST_POINTS = 2000
 """Points per line of a figure at most: more than print can show."""

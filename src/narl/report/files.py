@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from narl.errors import InputError
-from narl.report.document import Outcome, Section
+from narl.report.contents import Outcome, Section
 from narl.report.figures import draw_figure, figure_bytes
 from narl.report.markup import anchor
 from narl.report.page import chart_anchor, compose_page, section_anchor

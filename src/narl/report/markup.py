@@ -10,7 +10,7 @@ from numbers import Real
 from typing import Any
 
 from narl.palette import Look
-from narl.report.document import Claim, Table
+from narl.report.contents import Claim, Table
 from narl.report.number_format import MISSING, format_column, format_number
 from narl.report.series import Form
 

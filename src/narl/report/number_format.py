@@ -1,4 +1,8 @@
-"""Numbers for people: four digits, a comma for thousands, a true minus sign."""
+"""Numbers in reports and claims: four digits, a comma for thousands, a true minus sign.
+
+Call `format_number` for one number and `format_column` for a column of a table. For a number in a
+terminal call `narl.display.figure`.
+"""
 
 from __future__ import annotations
 

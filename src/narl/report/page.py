@@ -13,8 +13,7 @@ from typing import Any
 import vl_convert
 
 from narl.palette import COLOURS, Look
-from narl.report.charts import MOST_POINTS, describe, drawing, reference_level
-from narl.report.document import Chart, Claim, Section
+from narl.report.contents import Chart, Claim, Section
 from narl.report.markup import (
     anchor,
     badge,
@@ -31,6 +30,7 @@ from narl.report.markup import (
 from narl.report.number_format import MISSING, format_number
 from narl.report.run_list import run_list, runs_anchor
 from narl.report.series import choose_looks, form_of, lines_of, num_off_axis
+from narl.report.vega_lite import MOST_POINTS, describe, drawing, reference_level
 
 TITLE = "Towards Tractable Optimism in Model‑Based Reinforcement Learning"
 MOST_BESIDE = 6

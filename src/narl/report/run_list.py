@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narl.display import counted
-from narl.report.document import Section, Training
+from narl.report.contents import Section, Training
 from narl.report.markup import anchor, facts, inline, text
 from narl.report.number_format import format_number
 

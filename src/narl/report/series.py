@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 
 from narl.errors import InputError
 from narl.palette import ALGORITHM_COLOURS, Look, assign_looks
-from narl.report.document import Axis, Chart, Series
+from narl.report.contents import Axis, Chart, Series
 from narl.stats import Interval, median_iqr, performance_profile
 
 MOST_KEPT = 200

@@ -10,7 +10,7 @@ from narl.display import counted, seeds_as_text
 from narl.errors import InputError
 from narl.options import as_text
 from narl.plotting import SUMS, Curve, curve_of_run, label_curves
-from narl.report.document import ENVIRONMENT, Chart, Introduction, Section, Table
+from narl.report.contents import ENVIRONMENT, Chart, Introduction, Section, Table
 from narl.report.series import median_band
 from narl.stats import median_iqr
 from narl.storage import Run

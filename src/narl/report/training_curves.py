@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from narl.report.document import Series
+from narl.report.contents import Series
 from narl.report.series import mean_band
 
 Rows = Sequence[dict[str, Any]]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from narl.report.document import (
+from narl.report.contents import (
     TRAINING_ENVIRONMENT,
     Chart,
     Introduction,

@@ -11,7 +11,7 @@ from narl.display import seeds_as_text
 from narl.errors import InputError
 from narl.options import as_text
 from narl.report.training_curves import Rows
-from narl.storage import PART, PROGRESS, Run, UnfinishedRun, rows_from_bytes
+from narl.storage import METRICS_FILE, PART_SUFFIX, Run, UnfinishedRun, rows_from_bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +57,7 @@ def summarise_training(run: Run | UnfinishedRun) -> TrainingSummary:
     if isinstance(run, UnfinishedRun):
         rows = run.rows(EPOCH_COLUMNS)
     else:
-        rows = rows_from_bytes(run.extra(PROGRESS))
+        rows = rows_from_bytes(run.extra(METRICS_FILE))
     if not rows:
         raise InputError(f"run: {name} has no finished epoch yet; wait for its first")
     if isinstance(run, UnfinishedRun):
@@ -131,7 +131,7 @@ def _value_in_words(name: str, value: Any) -> str:
 
 def _end_of_id(training: TrainingSummary) -> str:
     """Return the digits at the end of the id."""
-    digits = training.id.removesuffix(PART)[-10:]
+    digits = training.id.removesuffix(PART_SUFFIX)[-10:]
     return digits if training.is_finished else f"{digits}, unfinished"
 
 

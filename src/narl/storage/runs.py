@@ -132,7 +132,7 @@ def run_id(config: Mapping[str, Any]) -> str:
     return id_of(to_json_values("config", config), __version__)
 
 
-def find_run(root: Path | str, config: Mapping[str, Any]) -> Run | None:
+def find_run_of_config(root: Path | str, config: Mapping[str, Any]) -> Run | None:
     """Return the finished run of a configuration, if there is an intact one."""
     path = _folder(root) / run_id(config)
     if not path.is_dir():
@@ -183,7 +183,7 @@ def move_run(run: Run, root: Path | str, replace: bool = False) -> Run:
     return _open(final)
 
 
-def set_run_aside(run: Run, entries: Mapping[str, Any]) -> Run:
+def move_run_to_id(run: Run, entries: Mapping[str, Any]) -> Run:
     """Move a run to another id, that of its configuration with further entries; return it there."""
     with run._open_intact() as folder:
         contents = {name: folder.read(name) for name in folder.files}

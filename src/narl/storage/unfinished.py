@@ -26,7 +26,7 @@ from narl.storage.files import (
 )
 from narl.storage.folder import MANIFEST, remove_folder
 from narl.storage.folder_lock import lock_folder, lock_holder
-from narl.storage.metrics_log import PROGRESS, MetricsLog
+from narl.storage.metrics_log import METRICS_FILE, MetricsLog
 from narl.storage.runs import (
     Run,
     id_of,
@@ -38,8 +38,8 @@ from narl.storage.runs import (
     run_id,
 )
 
-PART = ".part"
-TRAINING, CHECKPOINTS, STAGED = "training.json", "checkpoints", "finished"
+PART_SUFFIX = ".part"
+CONFIG_FILE, CHECKPOINTS, FINISHED_FOLDER = "training.json", "checkpoints", "finished"
 """Names in the folder of an unfinished run."""
 _LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 
@@ -60,7 +60,7 @@ class UnfinishedRun:
     @property
     def id(self) -> str:
         """The id that the finished run will have."""
-        return self.path.name.removesuffix(PART)
+        return self.path.name.removesuffix(PART_SUFFIX)
 
     @property
     def step(self) -> int:
@@ -71,7 +71,7 @@ class UnfinishedRun:
     def time(self) -> str:
         """The time of the last write."""
         latest = 0.0
-        for path in (self.path / PROGRESS, self.path / CHECKPOINTS, self.path):
+        for path in (self.path / METRICS_FILE, self.path / CHECKPOINTS, self.path):
             with contextlib.suppress(OSError):  # it is not there, or not any more
                 latest = max(latest, min(os.lstat(path).st_mtime, _LATEST))
         return datetime.fromtimestamp(latest, UTC).isoformat(timespec="microseconds")
@@ -88,7 +88,7 @@ class UnfinishedRun:
         """
         return [
             row
-            for row in MetricsLog(self.path / PROGRESS).rows()
+            for row in MetricsLog(self.path / METRICS_FILE).rows()
             if row.keys() >= {*columns}
             and len({len(value) for value in row.values() if isinstance(value, list)}) <= 1
         ]
@@ -104,27 +104,27 @@ def record_config(
     """Write the configuration of an unfinished run to its folder."""
     content = {"schema": SCHEMA, "config": config, "narl": __version__}
     content |= {"checkpoint_every": checkpoint_every, "keep_data": keep_data}
-    write_file(path / TRAINING, json_bytes(with_checksum(content)))
+    write_file(path / CONFIG_FILE, json_bytes(with_checksum(content)))
 
 
 def open_unfinished_run(path: Path) -> UnfinishedRun:
     """Return the unfinished run in a folder, with its problems."""
     try:
-        content = without_checksum(read_json(path / TRAINING))
+        content = without_checksum(read_json(path / CONFIG_FILE))
         if newer := newer_schema(content):
             return UnfinishedRun(path, {}, 1, (newer,))
         config, version = dict(content["config"]), str(content["narl"])
         every, keep_data = int(content["checkpoint_every"]), content.get("keep_data") is True
         id_ = id_of(config, version)
     except (OSError, ValueError, TypeError, KeyError):
-        return UnfinishedRun(path, {}, 1, (f"{TRAINING} cannot be read",))
+        return UnfinishedRun(path, {}, 1, (f"{CONFIG_FILE} cannot be read",))
     problems: tuple[str, ...] = ()
     if every < 1:
-        problems = (f"{TRAINING} has checkpoint_every {every}; it must be at least 1",)
+        problems = (f"{CONFIG_FILE} has checkpoint_every {every}; it must be at least 1",)
     elif version != __version__:
         problems = (f"narl {version} began it and this is {__version__}",)
-    elif path.resolve().name != f"{id_}{PART}":
-        problems = (f"{TRAINING} does not fit the folder's name",)
+    elif path.resolve().name != f"{id_}{PART_SUFFIX}":
+        problems = (f"{CONFIG_FILE} does not fit the folder's name",)
     # A process that holds the lock may be replacing damaged checkpoints.
     elif lock_holder(path) is None and (causes := checkpoint_problems(path / CHECKPOINTS, id_)):
         problems = ("no checkpoint is intact", *causes)
@@ -133,7 +133,7 @@ def open_unfinished_run(path: Path) -> UnfinishedRun:
 
 def list_unfinished_runs(root: Path) -> list[UnfinishedRun]:
     """Return every unfinished run under a root, the latest first."""
-    runs = [open_unfinished_run(root / f"{id_}{PART}") for id_ in _unfinished_ids(root)]
+    runs = [open_unfinished_run(root / f"{id_}{PART_SUFFIX}") for id_ in _unfinished_ids(root)]
     return sorted(runs, key=lambda run: (run.time, run.id), reverse=True)
 
 
@@ -143,10 +143,10 @@ def remove_unfinished_run(path: Path) -> None:
         remove_folder(path)
 
 
-def locate_run(root: Path, text: str, *, unfinished_first: bool = False) -> Run | UnfinishedRun:
-    """Return the run with this id, beginning of an id or folder; see `locate_folder`."""
-    path = locate_folder(root, text, unfinished_first=unfinished_first)
-    if path.name.endswith(PART) or os.path.isfile(path / TRAINING):
+def find_run(root: Path, text: str, *, unfinished_first: bool = False) -> Run | UnfinishedRun:
+    """Return the run with this id, beginning of an id or folder; see `find_run_folder`."""
+    path = find_run_folder(root, text, unfinished_first=unfinished_first)
+    if path.name.endswith(PART_SUFFIX) or os.path.isfile(path / CONFIG_FILE):
         return open_unfinished_run(path)
     if not is_run_id(path.name):
         run = load_run_at(path)
@@ -157,7 +157,7 @@ def locate_run(root: Path, text: str, *, unfinished_first: bool = False) -> Run 
     return load_run(path)
 
 
-def locate_folder(root: Path, text: str, *, unfinished_first: bool = False) -> Path:
+def find_run_folder(root: Path, text: str, *, unfinished_first: bool = False) -> Path:
     """Return the folder of the run with this id, beginning of an id or folder, without reading it.
 
     A finished and an unfinished run of one id may both be there, after a fresh training that was
@@ -166,21 +166,21 @@ def locate_folder(root: Path, text: str, *, unfinished_first: bool = False) -> P
     """
     folder = Path(text)
     # Unlike methods of Path, these functions take names that are too long for a file, too.
-    if os.path.isfile(folder / TRAINING) or os.path.isfile(folder / MANIFEST):
+    if os.path.isfile(folder / CONFIG_FILE) or os.path.isfile(folder / MANIFEST):
         return folder
-    is_named_as_run = is_run_id(folder.name.removesuffix(PART))
+    is_named_as_run = is_run_id(folder.name.removesuffix(PART_SUFFIX))
     if is_named_as_run and os.path.isdir(folder) and folder.parent.resolve() == root.resolve():
         return folder  # its files are damaged
     finished, unfinished = list_run_ids(root), _unfinished_ids(root)
-    if text.removesuffix(PART) in unfinished and text.endswith(PART):
+    if text.removesuffix(PART_SUFFIX) in unfinished and text.endswith(PART_SUFFIX):
         return root / text
     id_ = match_id(root, text, sorted({*finished, *unfinished}))
     if id_ in unfinished and (unfinished_first or id_ not in finished):
-        return root / f"{id_}{PART}"
+        return root / f"{id_}{PART_SUFFIX}"
     return root / id_
 
 
 def _unfinished_ids(root: Path) -> list[str]:
-    paths = root.glob(f"*{PART}")
-    ids = [path.name.removesuffix(PART) for path in paths if path.is_dir()]
+    paths = root.glob(f"*{PART_SUFFIX}")
+    ids = [path.name.removesuffix(PART_SUFFIX) for path in paths if path.is_dir()]
     return [id_ for id_ in ids if is_run_id(id_)]

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from narl import storage
-from narl.sweeps.sweep_run import SweepRun
+from narl.sweeps.planned_run import SweepRun
+from narl.sweeps.run_notes import RunNotes
 from narl.sweeps.tasks import Task
-from narl.sweeps.workspace import RunNotes
 
 POLL_SECONDS = 0.2
 BUSY_SECONDS = 3.0
@@ -121,5 +121,5 @@ def _is_busy(run: SweepRun, root: Path) -> bool:
     """Return whether another process is working on a run, in a sweep or with `narl train`."""
     if RunNotes(root, run.id).is_leased:
         return True
-    part = root / f"{run.id}{storage.PART}"
+    part = root / f"{run.id}{storage.PART_SUFFIX}"
     return run.is_training and storage.UnfinishedRun(part, {}, 1).holder is not None

@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from narl import storage
-from narl.sweeps.sweep_run import SweepRun
+from narl.sweeps.planned_run import SweepRun
 
 
 class Estimate(NamedTuple):

@@ -19,7 +19,7 @@ from narl.deep.checked_config import make_config as make_training
 from narl.deep.config import Config as TrainingConfig
 from narl.errors import InputError, NoEffect, unknown
 from narl.options import OptionField, option_fields, split_optional
-from narl.sweeps.sweep_run import RunConfig, SweepRun, label_runs, sweep_run
+from narl.sweeps.planned_run import RunConfig, SweepRun, label_runs, sweep_run
 from narl.tabular.checked_options import all_option_fields
 from narl.tabular.config import Config as TabularConfig
 from narl.tabular.config import make_config as make_tabular

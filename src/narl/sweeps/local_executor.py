@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from narl.errors import InputError
 from narl.sweeps.driver import Ended
+from narl.sweeps.local_worker import PATIENCE, STOPPED
+from narl.sweeps.planned_run import runs_to_json
 from narl.sweeps.resources import Resources, gpu_variables
-from narl.sweeps.sweep_run import runs_to_json
+from narl.sweeps.run_notes import RunNotes
 from narl.sweeps.tasks import Task
-from narl.sweeps.worker import PATIENCE, STOPPED
-from narl.sweeps.workspace import RunNotes
 
 
 class Slot(NamedTuple):
@@ -61,7 +61,7 @@ class LocalExecutor:
         variables |= gpu_variables(slot.gpu_share)
         with log.open("ab") as output:
             popen = subprocess.Popen(
-                [sys.executable, "-m", "narl.sweeps.worker"],
+                [sys.executable, "-m", "narl.sweeps.local_worker"],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -14,12 +14,12 @@ from typing import Any
 
 from narl.errors import InputError, first_line
 from narl.sweeps.driver import Ended
+from narl.sweeps.planned_run import runs_from_json, runs_to_json
 from narl.sweeps.resources import Resources, gpu_variables
+from narl.sweeps.run_notes import RunNotes
 from narl.sweeps.run_task import run_task
-from narl.sweeps.sweep_run import runs_from_json, runs_to_json
 from narl.sweeps.task_log import output_to
 from narl.sweeps.tasks import Task
-from narl.sweeps.workspace import RunNotes
 
 CONNECT_SECONDS = 10.0
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from narl import storage
 from narl.options import as_text
-from narl.sweeps.sweep_run import SweepRun
+from narl.sweeps.planned_run import SweepRun
 
 TRAINING = ("final_return", "solved_step", "episodes")
 TABULAR = ("regret", "realised_return", "solved_episode")

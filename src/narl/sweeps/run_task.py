@@ -1,7 +1,7 @@
 """The work of one process of a sweep: the runs of a task, each looked up, leased, resumed, saved.
 
 Every executor calls `run_task`. Nothing is returned: the folder of runs says what is done, and the
-notes beside it (`narl.sweeps.workspace`) say what failed.
+notes beside it (`narl.sweeps.run_notes`) say what failed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from narl import __version__, storage
 from narl.console import note
 from narl.deep.config import Config as TrainingConfig
 from narl.errors import EnvironmentFault, Failure, InputError, first_line, system_error_line
-from narl.sweeps.sweep_run import SweepRun
-from narl.sweeps.workspace import RunNotes
+from narl.sweeps.planned_run import SweepRun
+from narl.sweeps.run_notes import RunNotes
 from narl.tabular.config import Config as TabularConfig
 
 Notes = dict[str, RunNotes]
@@ -35,7 +35,7 @@ def run_task(
     Trainings must have one `shape`; they share one program. Tabular runs follow each other. A
     failure is noted and ends nothing else: of several trainings in one program, each is tried by
     itself then. When ``should_stop`` returns True, a training writes a checkpoint and raises
-    `narl.deep.training_run.Stopped`.
+    `narl.deep.training_run.TrainingStopped`.
     """
     from narl.compilation import enable_cache
 
@@ -179,7 +179,7 @@ def _train_together(
             should_stop=should_stop,
         )
     except InputError as error:
-        parts = [root / f"{run.id}{storage.PART}" for run in mine]
+        parts = [root / f"{run.id}{storage.PART_SUFFIX}" for run in mine]
         if any(storage.UnfinishedRun(part, {}, 1).holder for part in parts):
             raise _Elsewhere(str(error)) from None
         raise

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from narl.errors import InputError
+from narl.sweeps.planned_run import runs_from_json, runs_to_json
 from narl.sweeps.resources import Resources, gpu_variables
-from narl.sweeps.sweep_run import runs_from_json, runs_to_json
+from narl.sweeps.run_notes import SWEEPS, RunNotes
 from narl.sweeps.tasks import Task
-from narl.sweeps.workspace import SWEEPS, RunNotes
 
 DAY = 24 * 60
 SIGNAL_SECONDS = 120

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from narl import storage
-from narl.sweeps.sweep_run import SweepRun
-from narl.sweeps.workspace import RunNotes
+from narl.sweeps.planned_run import SweepRun
+from narl.sweeps.run_notes import RunNotes
 
 State = Literal["done", "running", "failed", "unfinished", "waiting"]
 STATES: tuple[State, ...] = ("done", "running", "failed", "unfinished", "waiting")
@@ -85,7 +85,7 @@ def _open_status(run: SweepRun, root: Path) -> RunStatus:
         return RunStatus(run, "failed", error=str(failure.get("error", "")), log=log)
     step = int((worker or {}).get("step", 0))
     if run.is_training:
-        step = storage.UnfinishedRun(root / f"{run.id}{storage.PART}", {}, 1).step or step
+        step = storage.UnfinishedRun(root / f"{run.id}{storage.PART_SUFFIX}", {}, 1).step or step
     log = str((worker or {}).get("log", ""))
     begun = worker is not None or step > 0 or failure is not None
     return RunStatus(run, "unfinished" if begun else "waiting", step, log=log)

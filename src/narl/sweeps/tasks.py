@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 
 from narl import storage
 from narl.deep.config import Config as TrainingConfig
-from narl.sweeps.sweep_run import SweepRun
-from narl.sweeps.workspace import RunNotes
+from narl.sweeps.planned_run import SweepRun
+from narl.sweeps.run_notes import RunNotes
 
 Task: TypeAlias = tuple[SweepRun, ...]
 """Runs for one process."""
@@ -74,5 +74,5 @@ def _begun_together(
 
 def _is_begun(run: SweepRun, root: Path) -> bool:
     """Return whether a training has checkpoints of its own."""
-    part = root / f"{run.id}{storage.PART}"
+    part = root / f"{run.id}{storage.PART_SUFFIX}"
     return storage.has_checkpoints(part / storage.CHECKPOINTS)

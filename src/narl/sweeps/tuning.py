@@ -17,9 +17,9 @@ from narl.deep.checked_config import make_config
 from narl.deep.config import Config, used_by
 from narl.errors import EnvironmentFault, InputError, unknown
 from narl.options import OptionField, check_value, choices_of, option_fields, split_optional
+from narl.sweeps.planned_run import sweep_run
+from narl.sweeps.run_notes import RunNotes
 from narl.sweeps.run_task import error_line
-from narl.sweeps.sweep_run import sweep_run
-from narl.sweeps.workspace import RunNotes
 
 DEFAULT_AXES = "learning_rate=1e-4:1e-3,updates_per_step=5:40,members=2:7,radius=0.01:1"
 """The options that are searched by default, as far as the algorithm uses them."""
@@ -178,7 +178,7 @@ def _try(
 ) -> tuple[str, float | None, bool]:
     """Return the state of a trial, its return, and whether all of it was in the folder of runs."""
     from narl.deep.finite_check import NonFiniteError
-    from narl.deep.training_run import Stopped, run_training
+    from narl.deep.training_run import TrainingStopped, run_training
 
     run, notes = sweep_run(config), RunNotes(root, config.run_id)
     reports = _Reports(proposal)
@@ -186,7 +186,7 @@ def _try(
         return "done", _report_all(finished, reports), True
     if notes.has_failed:
         return "failed", None, True
-    unfinished = storage.UnfinishedRun(root / f"{run.id}{storage.PART}", {}, 1)
+    unfinished = storage.UnfinishedRun(root / f"{run.id}{storage.PART_SUFFIX}", {}, 1)
     for row in unfinished.rows(("epoch", "eval_return")):
         if reports.add(row):
             return "pruned", reports.last, True
@@ -199,7 +199,7 @@ def _try(
 
     try:
         ((done, _),) = run_training([config], root, on_epoch=on_epoch, should_stop=should_stop)
-    except Stopped:
+    except TrainingStopped:
         if is_pruned:
             return "pruned", reports.last, False
         raise
@@ -211,7 +211,7 @@ def _try(
 
 def _report_all(run: storage.Run, reports: _Reports) -> float | None:
     """Report every epoch of a finished run; return its mean final return."""
-    for row in storage.rows_from_bytes(run.extra(storage.PROGRESS)):
+    for row in storage.rows_from_bytes(run.extra(storage.METRICS_FILE)):
         reports.add(row)
     return reports.last
 

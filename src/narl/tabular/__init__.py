@@ -9,10 +9,11 @@ from narl.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from narl.tabular.agent import Agent
+    from narl.tabular.agent_registry import AGENTS
     from narl.tabular.checked_mdp import make_mdp
     from narl.tabular.checked_options import agent_options
     from narl.tabular.config import Config, make_config
-    from narl.tabular.counts import Stats, empty_stats, estimate_model, record_episode
+    from narl.tabular.counts import Counts, empty_counts, estimate_model, record_episode
     from narl.tabular.envs import (
         ENVIRONMENTS,
         deep_sea,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from narl.tabular.options import PRESETS
     from narl.tabular.planning import Plan, extended_value_iteration, naevi, navi, value_iteration
     from narl.tabular.problem import Problem
-    from narl.tabular.registry import AGENTS
     from narl.tabular.runner import run
     from narl.tabular.stored_run import run_config
     from narl.tabular.trace import Trace, solved_at
@@ -40,16 +40,16 @@ __all__ = [
     "PRESETS",
     "Agent",
     "Config",
+    "Counts",
     "Episode",
     "Noise",
     "Plan",
     "Problem",
-    "Stats",
     "TabularMDP",
     "Trace",
     "agent_options",
     "deep_sea",
-    "empty_stats",
+    "empty_counts",
     "estimate_model",
     "evaluate",
     "extended_value_iteration",
@@ -81,7 +81,7 @@ _NAMES = {
     "checked_mdp": ("make_mdp",),
     "checked_options": ("agent_options",),
     "config": ("Config", "make_config"),
-    "counts": ("Stats", "empty_stats", "estimate_model", "record_episode"),
+    "counts": ("Counts", "empty_counts", "estimate_model", "record_episode"),
     "envs": (
         *("ENVIRONMENTS", "deep_sea", "make"),
         *("random_mdp", "riverswim", "six_arms", "stochastic_chain"),
@@ -93,7 +93,7 @@ _NAMES = {
     "options": ("PRESETS",),
     "planning": ("Plan", "extended_value_iteration", "naevi", "navi", "value_iteration"),
     "problem": ("Problem",),
-    "registry": ("AGENTS",),
+    "agent_registry": ("AGENTS",),
     "runner": ("run",),
     "stored_run": ("run_config",),
     "trace": ("Trace", "solved_at"),

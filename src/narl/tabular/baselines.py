@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from narl import theory
 from narl.paper import implements
 from narl.tabular.agent import Agent
-from narl.tabular.counts import Stats, empty_stats, estimate_model, record_episode
+from narl.tabular.counts import Counts, empty_counts, estimate_model, record_episode
 from narl.tabular.mdp import Episode
 from narl.tabular.options import Greedy, Opsrl, Psrl, Rlsvi, Ucbvi, Ucrl2, Ucrl2Tabularl
 from narl.tabular.planning import (
@@ -30,12 +30,12 @@ from narl.tabular.transitions import Dynamics, expect
 class CountState(NamedTuple):
     """The buffer D and the number k of episodes seen."""
 
-    stats: Stats
+    stats: Counts
     episode: Float[Array, ""]
 
 
 def _init(key: PRNGKeyArray, problem: Problem) -> CountState:
-    return CountState(empty_stats(problem), jnp.float32(0.0))
+    return CountState(empty_counts(problem), jnp.float32(0.0))
 
 
 def _observe(

@@ -16,12 +16,12 @@ from narl.tabular.transitions import Dynamics
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Stats:
+class Counts:
     """Sufficient statistics of the data D: N(s,a), Σr and transition counts, perhaps per member.
 
     Example:
         >>> visits = jnp.array([[2.0, 0.0]])  # one state, two actions
-        >>> stats = narl.tabular.Stats(visits, visits * 0.5, transitions=visits[..., None])
+        >>> stats = narl.tabular.Counts(visits, visits * 0.5, transitions=visits[..., None])
         >>> float(stats.reward_sum[0, 0])
         1.0
     """
@@ -34,7 +34,7 @@ class Stats:
     """How often each pair was followed by the state of each slot."""
 
 
-def empty_stats(problem: Problem, *lead: int) -> Stats:
+def empty_counts(problem: Problem, *lead: int) -> Counts:
     """Return the statistics of no data.
 
     Args:
@@ -42,18 +42,18 @@ def empty_stats(problem: Problem, *lead: int) -> Stats:
         *lead: Sizes of leading member axes; none for one learner.
 
     Returns:
-        `Stats` of zeros.
+        `Counts` of zeros.
 
     Example:
         An agent calls it in its ``init``, and uses the statistics in ``plan`` and ``observe``:
 
-        >>> from narl.tabular import Agent, Plan, empty_stats, estimate_model, record_episode
+        >>> from narl.tabular import Agent, Plan, empty_counts, estimate_model, record_episode
         >>> def greedy_plan(key, problem, stats):
         ...     r_hat, p_hat = estimate_model(stats, problem)
         ...     sizes = problem.p0, problem.horizon
         ...     return narl.tabular.value_iteration(p_hat, r_hat, *sizes), stats
         >>> greedy = Agent(
-        ...     init=lambda key, problem: empty_stats(problem),
+        ...     init=lambda key, problem: empty_counts(problem),
         ...     plan=greedy_plan,
         ...     observe=lambda key, problem, stats, episode: record_episode(
         ...         stats, problem, episode
@@ -64,7 +64,7 @@ def empty_stats(problem: Problem, *lead: int) -> Stats:
         (1, 20)
     """
     shape = (*lead, problem.num_states, problem.num_actions)
-    return Stats(jnp.zeros(shape), jnp.zeros(shape), jnp.zeros((*shape, problem.num_slots)))
+    return Counts(jnp.zeros(shape), jnp.zeros(shape), jnp.zeros((*shape, problem.num_slots)))
 
 
 def one_hot_pairs(problem: Problem, episode: Episode) -> Float[Array, "H SA"]:
@@ -77,8 +77,8 @@ def one_hot_pairs(problem: Problem, episode: Episode) -> Float[Array, "H SA"]:
 
 
 def record_episode(
-    stats: Stats, problem: Problem, episode: Episode, weights: Float[Array, "*M H"] | None = None
-) -> Stats:
+    stats: Counts, problem: Problem, episode: Episode, weights: Float[Array, "*M H"] | None = None
+) -> Counts:
     """Return the statistics with an episode added.
 
     Args:
@@ -88,13 +88,13 @@ def record_episode(
         weights: How often each member counts each step, [M, H] (bootstrap masks); 1 by default.
 
     Returns:
-        New `Stats`; `empty_stats` shows an agent that uses them.
+        New `Counts`; `empty_counts` shows an agent that uses them.
 
     Example:
         >>> problem = narl.tabular.Problem(jnp.ones(1), jnp.float32(9), None, 1, 2, horizon=2)
         >>> stay = jnp.zeros(3, int)
         >>> episode = narl.tabular.Episode(stay, actions=stay[1:], rewards=jnp.ones(2))
-        >>> stats = narl.tabular.empty_stats(problem)
+        >>> stats = narl.tabular.empty_counts(problem)
         >>> narl.tabular.record_episode(stats, problem, episode).visits
         Array([[2., 0.]], dtype=float32)
     """
@@ -107,7 +107,7 @@ def record_episode(
         reachable = problem.successors[episode.states[:-1], episode.actions]
         slots = (reachable == episode.states[1:, None]).astype(jnp.float32)
     moves = jnp.einsum("...h,hp,hb->...pb", weights, rows, slots)
-    return Stats(
+    return Counts(
         stats.visits + (weights @ rows).reshape(stats.visits.shape),
         stats.reward_sum + ((weights * episode.rewards) @ rows).reshape(stats.visits.shape),
         stats.transitions + moves.reshape(stats.transitions.shape),
@@ -115,7 +115,7 @@ def record_episode(
 
 
 @implements("sec:n0")
-def estimate_model(stats: Stats, problem: Problem) -> tuple[Float[Array, "*M S A"], Dynamics]:
+def estimate_model(stats: Counts, problem: Problem) -> tuple[Float[Array, "*M S A"], Dynamics]:
     """Return r̂ and P̂; where there is no data, r̂ = 0 and P̂ is uniform.
 
     Args:
@@ -128,7 +128,7 @@ def estimate_model(stats: Stats, problem: Problem) -> tuple[Float[Array, "*M S A
     Example:
         >>> problem = narl.tabular.Problem(jnp.ones(1), jnp.float32(9), None, 1, 2, horizon=2)
         >>> visits = jnp.array([[4.0, 0.0]])
-        >>> stats = narl.tabular.Stats(visits, visits / 2, visits[..., None])
+        >>> stats = narl.tabular.Counts(visits, visits / 2, visits[..., None])
         >>> r_hat, p_hat = narl.tabular.estimate_model(stats, problem)
         >>> r_hat
         Array([[0.5, 0. ]], dtype=float32)

@@ -14,7 +14,7 @@ from narl import theory
 from narl.optimism import optimistic
 from narl.paper import implements
 from narl.tabular.agent import Agent
-from narl.tabular.counts import Stats, empty_stats, estimate_model, one_hot_pairs, record_episode
+from narl.tabular.counts import Counts, empty_counts, estimate_model, one_hot_pairs, record_episode
 from narl.tabular.mdp import Episode
 from narl.tabular.options import NarlUcbvi
 from narl.tabular.planning import Plan, navi, steps_to_go
@@ -32,7 +32,7 @@ class FakeState(NamedTuple):
 class UcbviState(NamedTuple):
     """The data D, the Q̃ of the previous episode, and the fake rewards if the agent uses them."""
 
-    stats: Stats
+    stats: Counts
     q: Float[Array, "H S A"]
     """Q̃_{k−1}, for the running minimum."""
     fake: FakeState | None
@@ -125,7 +125,7 @@ def narl_ucbvi(options: NarlUcbvi) -> Agent:
             assert options.fakes is not None
             zeros = jnp.zeros((options.members or 1, *sizes))
             fake = add_fakes(key, options.fakes, FakeState(zeros, zeros), jnp.float32(1.0))
-        return UcbviState(empty_stats(problem), steps_to_go(problem.horizon, *sizes), fake)
+        return UcbviState(empty_counts(problem), steps_to_go(problem.horizon, *sizes), fake)
 
     def plan(key: PRNGKeyArray, problem: Problem, state: UcbviState) -> tuple[Plan, UcbviState]:
         r_hat, p_hat = estimate_model(state.stats, problem)

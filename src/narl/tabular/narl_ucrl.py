@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from narl import theory
 from narl.paper import implements
 from narl.tabular.agent import Agent
-from narl.tabular.counts import Stats, empty_stats, estimate_model, record_episode
+from narl.tabular.counts import Counts, empty_counts, estimate_model, record_episode
 from narl.tabular.mdp import Episode
 from narl.tabular.noise import Noise, NoiseProducts, gaussian_dynamics, member_dynamics
 from narl.tabular.options import NarlUcrl
@@ -26,8 +26,8 @@ from narl.tabular.transitions import Dynamics, as_dynamics
 class MemberState(NamedTuple):
     """The data D, and the part of it that each bootstrap member has."""
 
-    stats: Stats
-    members: Stats
+    stats: Counts
+    members: Counts
 
 
 def resolve(options: NarlUcrl, problem: Problem) -> NarlUcrl:
@@ -67,7 +67,7 @@ def _scales(
 
 
 def _gaussian(
-    key: PRNGKeyArray, options: NarlUcrl, problem: Problem, stats: Stats, p_hat: Dynamics
+    key: PRNGKeyArray, options: NarlUcrl, problem: Problem, stats: Counts, p_hat: Dynamics
 ) -> Noise:
     """Return Gaussian noise on rewards and dynamics, as far as they are to carry noise."""
     key_r, key_p = jax.random.split(key)
@@ -162,7 +162,7 @@ def _dirichlet(
     key: PRNGKeyArray,
     options: NarlUcrl,
     problem: Problem,
-    stats: Stats,
+    stats: Counts,
     r_hat: Float[Array, "S A"],
     p_hat: Dynamics,
 ) -> Noise:
@@ -184,13 +184,13 @@ def narl_ucrl(options: NarlUcrl) -> Agent:
     bootstrapped = options.noise in ("bootstrap", "bootstrap-prior")
     with_prior = options.noise == "bootstrap-prior"
 
-    def init(key: PRNGKeyArray, problem: Problem) -> Stats | MemberState:
-        stats = empty_stats(problem)
-        return MemberState(stats, empty_stats(problem, options.members)) if bootstrapped else stats
+    def init(key: PRNGKeyArray, problem: Problem) -> Counts | MemberState:
+        stats = empty_counts(problem)
+        return MemberState(stats, empty_counts(problem, options.members)) if bootstrapped else stats
 
     def plan(
-        key: PRNGKeyArray, problem: Problem, state: Stats | MemberState
-    ) -> tuple[Plan, Stats | MemberState]:
+        key: PRNGKeyArray, problem: Problem, state: Counts | MemberState
+    ) -> tuple[Plan, Counts | MemberState]:
         stats = state.stats if isinstance(state, MemberState) else state
         r_hat, p_hat = estimate_model(stats, problem)
         if isinstance(state, MemberState) and with_prior:
@@ -213,8 +213,8 @@ def narl_ucrl(options: NarlUcrl) -> Agent:
         return plan, state
 
     def observe(
-        key: PRNGKeyArray, problem: Problem, state: Stats | MemberState, episode: Episode
-    ) -> Stats | MemberState:
+        key: PRNGKeyArray, problem: Problem, state: Counts | MemberState, episode: Episode
+    ) -> Counts | MemberState:
         if not isinstance(state, MemberState):
             return record_episode(state, problem, episode)
         # One fair coin per transition and member: "50 % of the data"; with a prior, Exp(1).

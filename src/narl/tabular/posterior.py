@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from narl.paper import implements
-from narl.tabular.counts import Stats
+from narl.tabular.counts import Counts
 from narl.tabular.problem import Problem
 from narl.tabular.sampling import exponential, normal, uniform
 from narl.tabular.transitions import check_table_size
@@ -74,7 +74,7 @@ def log_gamma(key: PRNGKeyArray, shape: Float[Array, "*B"]) -> Float[Array, "*B"
 
 @implements("sec:posterior")
 def sample_dynamics(
-    key: PRNGKeyArray, stats: Stats, problem: Problem, alpha0: float, members: int
+    key: PRNGKeyArray, stats: Counts, problem: Problem, alpha0: float, members: int
 ) -> Float[Array, "M S A S"]:
     """Return P^m(s,a) ~ Dirichlet(α0 + counts(s,a)) over all states: normalised Gamma draws."""
     key_seen, key_rest = jax.random.split(key)
@@ -102,7 +102,7 @@ def sample_dynamics(
 
 
 def sample_rewards(
-    key: PRNGKeyArray, stats: Stats, mu0: float, tau0: float, tau: float, members: int
+    key: PRNGKeyArray, stats: Counts, mu0: float, tau0: float, tau: float, members: int
 ) -> Float[Array, "M S A"]:
     """Return mean rewards from the Normal posterior: prior N(μ0, 1/τ0), noise precision τ."""
     precision = tau0 + tau * stats.visits

@@ -19,15 +19,15 @@ from narl.console import episode_progress
 from narl.errors import InputError
 from narl.paper import implements
 from narl.tabular.agent import Agent
+from narl.tabular.agent_registry import agent_name, make_agent
 from narl.tabular.checked_options import agent_options
 from narl.tabular.envs import make, refuse_swapped
 from narl.tabular.exact_values import solve
 from narl.tabular.mdp import AnyArray, Episode, TabularMDP
+from narl.tabular.option_types import AgentSettings
 from narl.tabular.options import AgentOptions
 from narl.tabular.problem import Problem, World, make_problem, make_world
-from narl.tabular.registry import agent_name, make_agent
 from narl.tabular.sampling import uniform
-from narl.tabular.settings import AgentSettings
 from narl.tabular.trace import Trace, solved_at
 from narl.tabular.transitions import expect
 from narl.validation import check_count, check_seeds

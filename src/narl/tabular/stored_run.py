@@ -65,7 +65,7 @@ def run_configs(
     storage.check_root(root)
     mdp = configs[0].make_mdp() if mdp is None else mdp
     records = [config.record(mdp) for config in configs]
-    found = [None if fresh else storage.find_run(root, record) for record in records]
+    found = [None if fresh else storage.find_run_of_config(root, record) for record in records]
     missing = [config for config, run in zip(configs, found, strict=True) if run is None]
     _check_memory(missing)
     traces = iter(_run_missing(missing, mdp, progress))

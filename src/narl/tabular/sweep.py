@@ -17,11 +17,11 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from narl.tabular.agent import Agent
+from narl.tabular.agent_registry import AGENTS
 from narl.tabular.mdp import Episode, TabularMDP
 from narl.tabular.options import AgentOptions
 from narl.tabular.planning import Plan
 from narl.tabular.problem import Problem, make_problem
-from narl.tabular.registry import AGENTS
 from narl.tabular.runner import Trace, run_seeds
 
 _SPECS = {spec.options: spec for spec in AGENTS.values()}

@@ -8,8 +8,7 @@ import pytest
 from fake_outcomes import fake_sections, growing, line_chart
 
 from narl.palette import Look
-from narl.report.charts import describe, drawing, symlog_ticks
-from narl.report.document import Chart, Series
+from narl.report.contents import Chart, Series
 from narl.report.figures import draw_figure
 from narl.report.number_format import format_column, format_number
 from narl.report.series import (
@@ -24,6 +23,7 @@ from narl.report.series import (
     thin_evenly,
     thin_on_axis,
 )
+from narl.report.vega_lite import describe, drawing, symlog_ticks
 
 
 @pytest.mark.parametrize("num", [1, 200, 201, 54321])

@@ -10,7 +10,7 @@ import altair as alt
 import numpy as np
 
 from narl.palette import Look
-from narl.report.document import Axis, Chart
+from narl.report.contents import Axis, Chart
 from narl.report.number_format import format_number
 from narl.report.series import Form, Line, form_of, is_share, lines_of
 

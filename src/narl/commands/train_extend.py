@@ -70,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
         config = extended_config(run, args.steps)
         folder = run.path.resolve().parent
         runs = args.runs if folder == root.resolve() else folder
-        if (longer := storage.find_run(runs_folder(runs), config.record())) is not None:
+        if (longer := storage.find_run_of_config(runs_folder(runs), config.record())) is not None:
             note(f"a run of {config.steps} steps is there already; nothing is trained")
             show_finished(longer, args.json)
             return 0

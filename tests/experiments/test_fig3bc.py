@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from fake_results import FakeResult, fake_run
 
-from narl.experiments import EXPERIMENTS, SCALES, locomotion
-from narl.experiments.locomotion import HALF_CHEETAH, HOPPER, MBPO, MBPO_SAME, PUBLISHED
+from narl.experiments import EXPERIMENTS, SCALES, fig3bc
+from narl.experiments.fig3bc import HALF_CHEETAH, HOPPER, MBPO, MBPO_SAME, PUBLISHED
 
 STEPS = (25_000, 100_000, 125_000)
 
@@ -27,7 +27,7 @@ def result(config, returns):
 
 
 def findings(by_label):
-    cells = locomotion.cells(HOPPER, "paper")
+    cells = fig3bc.cells(HOPPER, "paper")
     results = {label: result(cells[label], returns) for label, returns in by_label.items()}
     return EXPERIMENTS["fig3b"].analyse("paper", results)
 

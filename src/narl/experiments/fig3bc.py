@@ -14,7 +14,7 @@ from narl.experiments.experiment import Experiment, Findings, Result, Scale
 from narl.experiments.fig3a import NEAREST, SELECTION, TINY
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
 from narl.paper import implements
-from narl.report.document import Chart, Claim, Series, Table
+from narl.report.contents import Chart, Claim, Series, Table
 from narl.report.ensemble_charts import fallback_chart, member_charts, model_return_chart
 from narl.report.markup import anchor
 from narl.report.training_curves import curve

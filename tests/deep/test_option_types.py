@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from narl.deep.config import Config
-from narl.deep.settings import AgentSettings, Settings
+from narl.deep.option_types import AgentSettings, Settings
 from narl.options import option_fields
 from narl.tabular.checked_options import all_option_fields
+from narl.tabular.option_types import AgentSettings as TabularSettings
 from narl.tabular.options import AGENT_OPTIONS
-from narl.tabular.settings import AgentSettings as TabularSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 ELSEWHERE = {"env", "algo", "seeds", "termination"}

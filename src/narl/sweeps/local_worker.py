@@ -16,7 +16,7 @@ from pathlib import Path
 
 from narl.console import note, warnings_as_notes
 from narl.interrupts import Interrupted, run_stoppable
-from narl.sweeps.sweep_run import runs_from_json
+from narl.sweeps.planned_run import runs_from_json
 
 STOPPED = 3
 PATIENCE = 8.0

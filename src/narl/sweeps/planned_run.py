@@ -44,7 +44,7 @@ class SweepRun(NamedTuple):
         # The look-up by id needs no environment; `record` of a tabular run would build it.
         if not (root / self.id).is_dir():
             return None
-        return storage.find_run(root, self.config.record())
+        return storage.find_run_of_config(root, self.config.record())
 
     def find_current(self, root: Path) -> storage.Run | None:
         """Return the finished run, unless other code of a user's environment has made it.

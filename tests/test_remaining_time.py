@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from narl.deep.checked_config import make_config
-from narl.progress import EVALUATION, KINDS, MODELS, RANDOM, USUAL, StepSchedule, StepTimes
+from narl.remaining_time import EVALUATION, KINDS, MODELS, RANDOM, USUAL, StepSchedule, StepTimes
 
 SCHEDULES = [
     StepSchedule(),

@@ -20,7 +20,7 @@ from typing import Any
 from narl import storage
 from narl.errors import InputError
 from narl.storage.files import read_json
-from narl.sweeps.sweep_run import SweepRun, runs_from_json, runs_to_json
+from narl.sweeps.planned_run import SweepRun, runs_from_json, runs_to_json
 
 SWEEPS, LOG = "sweeps", "log.txt"
 WORKER, FAILURE = "worker.json", "failure.json"

@@ -12,10 +12,10 @@ from quick_trainings import quick_config
 from tiny import affine_actor, assert_same
 
 from narl import cli
-from narl.deep import environments
+from narl.deep import environment_pool
 from narl.deep.env_process import pack_message, unpack_message
 from narl.deep.environment import EnvRecipe
-from narl.deep.environments import (
+from narl.deep.environment_pool import (
     Environments,
     Episodes,
     WorkerEnvironments,
@@ -142,7 +142,7 @@ def test_environment_that_cannot_be_made_is_refused_and_leaves_no_process(bad_en
 
 
 def test_processes_are_used_where_they_help_and_can_make_the_environment(opened, monkeypatch):
-    monkeypatch.setattr(environments, "num_cores", lambda: 4)
+    monkeypatch.setattr(environment_pool, "num_cores", lambda: 4)
     recipe = EnvRecipe("Pendulum-v1")
 
     def kind(recipe, seeds, **options):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from narl.errors import InputError
-from narl.tasks.arm_reacher import SparseArmReacher
-from narl.tasks.reacher import SparseReacher
+from narl.tasks.seven_joint_reacher import SparseArmReacher
+from narl.tasks.two_joint_reacher import SparseReacher
 
 
 def close_all(*envs: gymnasium.Env) -> None:
