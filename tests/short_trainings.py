@@ -48,7 +48,7 @@ def short_arguments(algo: str = "sac", **changes: Any) -> list[str]:
 
 def metrics_rows(run: storage.Run) -> list[dict[str, Any]]:
     """Return the rows of a run's metrics log, without the times."""
-    rows = [json.loads(line) for line in run.extra(storage.METRICS_FILE).splitlines()]
+    rows = [json.loads(line) for line in run.extra(storage.METRICS_LOG).splitlines()]
     return [{name: x for name, x in row.items() if name != "seconds"} for row in rows]
 
 

@@ -18,7 +18,7 @@ from narl.lazy_names import import_extra
 from narl.options import as_text
 from narl.palette import ALGORITHM_COLOURS, COLOURS, Look, assign_looks
 from narl.stats import median_iqr
-from narl.storage import METRICS_FILE, Run, UnfinishedRun, default_root, find_run, rows_from_bytes
+from narl.storage import METRICS_LOG, Run, UnfinishedRun, default_root, find_run, rows_from_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -250,7 +250,7 @@ def curve_of_run(run: Run | UnfinishedRun, metric: str | None = None) -> Curve:
 
 
 def _rows(run: Run) -> list[dict[str, Any]]:
-    return rows_from_bytes(run.extra(METRICS_FILE))
+    return rows_from_bytes(run.extra(METRICS_LOG))
 
 
 # --- tables for pandas ------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def test_best_policies_are_those_of_the_best_evaluations(call, trainings):
     run = storage.load_run(trainings.root, trainings.finished)
     arrays = run.arrays()
     last, best = arrays["sac.actor.0.w"], arrays["best.sac.actor.0.w"]
-    rows = [json.loads(line) for line in run.extra(storage.METRICS_FILE).splitlines()]
+    rows = [json.loads(line) for line in run.extra(storage.METRICS_LOG).splitlines()]
     for place in range(2):
         returns = [row["eval_return"][place] for row in rows]
         assert arrays["best.return"][place] == max(returns)

@@ -28,7 +28,7 @@ def trained(monkeypatch):
 @pytest.mark.slow
 def test_unfinished_training_is_continued_to_its_end(call, trainings):
     part = trainings.root / trainings.unfinished
-    (part / storage.METRICS_FILE).unlink()
+    (part / storage.METRICS_LOG).unlink()
     answer = call("resume", part.name[:-9], "--json")
     assert answer.status == 0
     assert answer.err.splitlines()[:2] == [
@@ -40,7 +40,7 @@ def test_unfinished_training_is_continued_to_its_end(call, trainings):
     assert f"{result['run']}.part" == part.name
     assert not part.exists()
     run = storage.load_run(trainings.root, result["run"])
-    rows = [json.loads(line) for line in run.extra(storage.METRICS_FILE).splitlines()]
+    rows = [json.loads(line) for line in run.extra(storage.METRICS_LOG).splitlines()]
     assert [row["step"] for row in rows] == [100, 200, 300]
 
 
@@ -61,7 +61,7 @@ def test_finished_training_is_shown_and_not_trained(call, trainings, trained):
 @pytest.mark.slow
 def test_training_is_continued_as_it_was_begun(call, trainings, trained, monkeypatch, tmp_path):
     part = trainings.root / trainings.unfinished
-    content = json.loads((part / storage.CONFIG_FILE).read_bytes())
+    content = json.loads((part / storage.TRAINING_FILE).read_bytes())
     storage.record_config(part, content["config"], checkpoint_every=7, keep_data=True)
     assert call("resume", part.name, "--tensorboard", "logs").status == 0
     monkeypatch.setenv("NARL_RUNS", str(tmp_path / "others"))
@@ -78,11 +78,11 @@ def test_training_is_continued_as_it_was_begun(call, trainings, trained, monkeyp
 @pytest.mark.slow
 def test_runs_that_cannot_be_resumed_are_refused_in_one_line(call, trainings, trained):
     part = trainings.root / trainings.unfinished
-    record = storage.without_checksum(storage.read_json(part / storage.CONFIG_FILE))
+    record = storage.without_checksum(storage.read_json(part / storage.TRAINING_FILE))
     group = {"experiment": "train", "algo": "group", "configs": [{}, {}]}
     several = f"{storage.run_id(group)}.part"
     storage.record_config(trainings.root / several, group, 1)
-    (part / storage.CONFIG_FILE).write_text(json.dumps(record | {"narl": "0.0.9"}))
+    (part / storage.TRAINING_FILE).write_text(json.dumps(record | {"narl": "0.0.9"}))
     wrong = {
         trainings.tabular: "run: it is no training; give a run of `narl train`",
         several: "run: it is 2 trainings together; the command that began them continues them",

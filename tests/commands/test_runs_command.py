@@ -196,7 +196,7 @@ def test_folder_that_is_no_run_is_not_removed(call, tabular_runs, tmp_path):
     for name in ("runs/thesis.part", "thesis.part", "thesis"):
         answer = call("runs", "remove", name, "--yes")
         assert (answer.status, answer.out) == (2, "")
-    (other / storage.CONFIG_FILE).write_text("{}")
+    (other / storage.TRAINING_FILE).write_text("{}")
     answer = call("runs", "remove", "runs/thesis.part", "--yes")
     assert answer.status == 2
     assert "does not have the name of a run" in answer.err

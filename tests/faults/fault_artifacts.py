@@ -105,7 +105,7 @@ def make_quick_artifacts(folder: Path) -> Artifacts:
     made = Artifacts(folder, finished.name, unfinished.name.removesuffix(storage.PART_SUFFIX))
     for each in (finished, *(unfinished / storage.CHECKPOINTS).iterdir()):
         sign_again(each)
-    config = json.loads((unfinished / storage.CONFIG_FILE).read_bytes())["config"]
+    config = json.loads((unfinished / storage.TRAINING_FILE).read_bytes())["config"]
     made = made._replace(unfinished_id=storage.run_id(config))  # as this version would name it
     unfinished.rename(made.unfinished)
     storage.record_config(made.unfinished, config, 1)
@@ -141,7 +141,7 @@ def read_finished(path: Path) -> Any:
     run = storage.load_run(path)
     extras = {}
     if run.config.get("experiment") == "train":
-        extras = {"log": run.extra(storage.METRICS_FILE)}
+        extras = {"log": run.extra(storage.METRICS_LOG)}
     return plain({"config": run.config, "metrics": run.metrics, "arrays": run.arrays(), **extras})
 
 

@@ -178,7 +178,7 @@ def make_hostile(copy: Artifacts, random: Random, outside: Path) -> str:
     kind = random.choice(["json", "npz", "manifest", "special", "file"])
     if kind == "json":
         names = [path for path in folder.glob("*.json") if path.name != storage.MANIFEST]
-        path = random.choice([*names, copy.unfinished / storage.CONFIG_FILE, copy.outcome])
+        path = random.choice([*names, copy.unfinished / storage.TRAINING_FILE, copy.outcome])
         _write_json(path, random)
         if path.parent == folder:
             sign_again(folder)
@@ -192,12 +192,12 @@ def make_hostile(copy: Artifacts, random: Random, outside: Path) -> str:
         _change_manifest(folder, random)
     elif kind == "special":
         parts = [
-            copy.unfinished / name for name in (storage.CHECKPOINTS, storage.METRICS_FILE, ".lock")
+            copy.unfinished / name for name in (storage.CHECKPOINTS, storage.METRICS_LOG, ".lock")
         ]
         path = random.choice([*folder.iterdir(), *parts, copy.outcome, copy.mdp])
         _put_special(path, random, outside)
     else:
-        path = copy.unfinished / random.choice([".lock", storage.METRICS_FILE])
+        path = copy.unfinished / random.choice([".lock", storage.METRICS_LOG])
         digits = b"9" * random.choice([3, 30, 5000])
         path.write_bytes(random.choice([digits, _raw_json(random), b"\0" * 100]))
     return f"{kind} {path.relative_to(copy.folder)}"

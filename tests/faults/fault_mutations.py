@@ -94,7 +94,7 @@ def try_mutations(made: Artifacts, number: int, folder: Path, seed: int = 0) -> 
                 assert found in expected, f"SILENT: {tally_name}"
             for name, summary in _listed(copy).items():
                 same = summary == whole_lists[name] or summary["problems"]
-                progress = relative.name == storage.METRICS_FILE  # the rows that are left
+                progress = relative.name == storage.METRICS_LOG  # the rows that are left
                 assert same or progress or name not in str(relative), f"list: {tally_name} {name}"
     return tally
 

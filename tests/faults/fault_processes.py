@@ -161,7 +161,7 @@ def finish(processes: Processes, reference: Reference, root: Path, random: Rando
     id_, runs = reference.run.id, root / "runs"
     if (
         random.random() < 0.5
-        and (runs / f"{id_}{storage.PART_SUFFIX}" / storage.CONFIG_FILE).exists()
+        and (runs / f"{id_}{storage.PART_SUFFIX}" / storage.TRAINING_FILE).exists()
     ):
         answer = processes.run(["resume", id_, "--json"], root)
     else:

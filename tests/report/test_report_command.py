@@ -11,14 +11,14 @@ from html_reader import HtmlReader
 
 from narl import storage
 from narl.deep.config import Config
-from narl.storage import CONFIG_FILE, METRICS_FILE, MetricsLog, record_config, rows_to_bytes
+from narl.storage import METRICS_LOG, TRAINING_FILE, MetricsLog, record_config, rows_to_bytes
 
 
 def save_finished(config: Config, root: str = "runs", **metrics: Any) -> storage.Run:
     """Save a finished run without networks."""
     rows = rows_to_bytes(metrics_rows(config))
     metrics = {"seconds": ALL_SECONDS, **metrics}
-    return storage.save_run(Path(root), config.record(), metrics, {}, extras={METRICS_FILE: rows})
+    return storage.save_run(Path(root), config.record(), metrics, {}, extras={METRICS_LOG: rows})
 
 
 def save_unfinished(record: dict[str, Any], rows: list[dict[str, Any]]) -> str:
@@ -27,7 +27,7 @@ def save_unfinished(record: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     part.mkdir(parents=True)
     record_config(part, record, 1)
     for row in rows:
-        MetricsLog(part / METRICS_FILE).append(row)
+        MetricsLog(part / METRICS_LOG).append(row)
     return part.name
 
 
@@ -83,14 +83,14 @@ def test_runs_that_are_no_single_training_are_refused(call) -> None:
 def test_unfinished_runs_without_an_epoch_or_configuration_are_refused(call) -> None:
     part = save_unfinished(training().record(), [])
     assert f"{part} has no finished epoch yet" in refusal(call, part)
-    (Path("runs") / part / CONFIG_FILE).write_text("{")
-    assert refusal(call, part).startswith(f"run: {part}: {CONFIG_FILE} cannot be read")
+    (Path("runs") / part / TRAINING_FILE).write_text("{")
+    assert refusal(call, part).startswith(f"run: {part}: {TRAINING_FILE} cannot be read")
 
 
 def test_damaged_runs_and_those_of_another_version_are_refused(call) -> None:
     run = save_finished(training())
-    (run.path / METRICS_FILE).write_text("{}\n")
-    assert f"run {run.id} is damaged: {METRICS_FILE} differs" in refusal(call, run.id)
+    (run.path / METRICS_LOG).write_text("{}\n")
+    assert f"run {run.id} is damaged: {METRICS_LOG} differs" in refusal(call, run.id)
     record = training().record()
     record["settings"]["unknown_option"] = 1
     other = storage.save_run("runs", record, {"seconds": ALL_SECONDS}, {})

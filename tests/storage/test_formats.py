@@ -81,7 +81,7 @@ def test_unfinished_run_of_the_first_format_is_continued_to_its_end(root, cache)
 def test_newer_format_is_refused_and_nothing_is_replaced(root, capsys):
     run, part = finished_of(root), unfinished_of(root)
     newer(run.path / storage.MANIFEST)
-    newer(part.path / storage.CONFIG_FILE)
+    newer(part.path / storage.TRAINING_FILE)
     line = "it has format 2, and this narl reads formats up to 1; install a newer"
     assert (finished_of(root).problems, unfinished_of(root).problems) == ((line,), (line,))
     for read in (storage.load_run_at, storage.load_run, narl.load):

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from narl.errors import InputError
-from narl.storage.metrics_log import METRICS_FILE, MetricsLog, rows_from_bytes
+from narl.storage.metrics_log import METRICS_LOG, MetricsLog, rows_from_bytes
 from narl.storage.metrics_log import rows_to_bytes as plain_bytes
 
 
 @pytest.fixture
 def log(tmp_path):
-    return MetricsLog(tmp_path / METRICS_FILE)
+    return MetricsLog(tmp_path / METRICS_LOG)
 
 
 def rows_to_bytes(rows: list[dict]) -> bytes:
@@ -92,7 +92,7 @@ def test_damaged_log_is_restored_and_reported(log, damage):
     damage(log.path)
     assert not log.restore(lines)
     assert log.path.read_bytes() == lines
-    assert [path.name for path in log.path.parent.iterdir()] == [METRICS_FILE]
+    assert [path.name for path in log.path.parent.iterdir()] == [METRICS_LOG]
 
 
 @pytest.mark.parametrize("line", [b"{broken}\n", b"3\n", b"\n", b"\xff\xfe\n"])

@@ -12,9 +12,9 @@ from narl import storage
 from narl.errors import InputError
 from narl.storage import (
     CHECKPOINTS,
-    CONFIG_FILE,
-    METRICS_FILE,
+    METRICS_LOG,
     PART_SUFFIX,
+    TRAINING_FILE,
     MetricsLog,
     find_run_folder,
 )
@@ -66,7 +66,7 @@ def test_unfinished_run_is_opened_and_listed(unfinished):
     ],
 )
 def test_run_that_cannot_be_continued_has_a_problem(unfinished, change, problem):
-    file = unfinished.path / CONFIG_FILE
+    file = unfinished.path / TRAINING_FILE
     content = change(storage.without_checksum(json.loads(file.read_text())))
     file.write_text(json.dumps(storage.with_checksum(content)))
     (listed,) = storage.list_unfinished_runs(unfinished.path.parent)
@@ -93,7 +93,7 @@ def test_run_without_intact_checkpoint_has_problems_unless_locked(unfinished):
     "line", [b'{"stXp": 2, "r": [1, 2]}', b'{"step": 2, "r": [1], "q": [1, 2]}']
 )
 def test_damaged_rows_are_left_out(unfinished, line):
-    log = MetricsLog(unfinished.path / METRICS_FILE)
+    log = MetricsLog(unfinished.path / METRICS_LOG)
     assert (unfinished.rows(), unfinished.last_row()) == ([], None)
     log.append({"step": 1, "r": [0.5, None], "q": [1, 2]})
     log.path.write_bytes(log.lines() + line + b"\n{torn")
@@ -143,7 +143,7 @@ def test_damaged_runs_are_located(unfinished, monkeypatch):
     root = unfinished.path.parent
     run = storage.save_run(root, CONFIG | {"algo": "mbpo"}, {}, {})
     (run.path / "manifest.json").unlink()
-    (unfinished.path / CONFIG_FILE).unlink()
+    (unfinished.path / TRAINING_FILE).unlink()
     monkeypatch.chdir(root.parent)
     for path in (run.path, unfinished.path):
         for text in (path.name, f"runs/{path.name}"):
@@ -152,7 +152,7 @@ def test_damaged_runs_are_located(unfinished, monkeypatch):
     with pytest.raises(InputError, match=r"is damaged: manifest\.json cannot be read"):
         storage.find_run(root, run.id)
     assert storage.find_run(root, unfinished.id) == dataclasses.replace(
-        unfinished, config={}, checkpoint_every=1, problems=(f"{CONFIG_FILE} cannot be read",)
+        unfinished, config={}, checkpoint_every=1, problems=(f"{TRAINING_FILE} cannot be read",)
     )
 
 
@@ -167,12 +167,12 @@ def test_checkpoints_after_no_epoch_are_a_problem(unfinished, every):
     storage.record_config(unfinished.path, CONFIG, every)
     (listed,) = storage.list_unfinished_runs(unfinished.path.parent)
     assert listed.problems == (
-        f"{CONFIG_FILE} has checkpoint_every {every}; it must be at least 1",
+        f"{TRAINING_FILE} has checkpoint_every {every}; it must be at least 1",
     )
 
 
 def test_every_flipped_bit_of_the_configuration_is_noticed(unfinished):
-    file = unfinished.path / CONFIG_FILE
+    file = unfinished.path / TRAINING_FILE
     content = file.read_bytes()
     for place in range(0, len(content), 3):
         damaged = bytearray(content)
@@ -193,7 +193,7 @@ def test_checkpoints_of_another_run_are_a_problem(unfinished):
 @pytest.mark.parametrize(
     "special", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")]
 )
-@pytest.mark.parametrize("name", [METRICS_FILE, CONFIG_FILE, ".lock", CHECKPOINTS])
+@pytest.mark.parametrize("name", [METRICS_LOG, TRAINING_FILE, ".lock", CHECKPOINTS])
 def test_pipes_folders_and_devices_do_not_disturb_the_list(unfinished, special, name):
     other = begin(unfinished.path.parent, CONFIG | {"algo": "mbpo"})
     path = unfinished.path / name

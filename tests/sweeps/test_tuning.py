@@ -29,7 +29,7 @@ def trained(monkeypatch):
         if config.batch == 8:
             raise EnvironmentFault("it broke")
         log = storage.MetricsLog(
-            root / f"{config.run_id}{storage.PART_SUFFIX}" / storage.METRICS_FILE
+            root / f"{config.run_id}{storage.PART_SUFFIX}" / storage.METRICS_LOG
         )
         rows = []
         for epoch in range(1, 9):
@@ -39,7 +39,7 @@ def trained(monkeypatch):
             rows.append(row)
             if on_epoch(row) is False and epoch < 8:
                 raise TrainingStopped
-        extras = {storage.METRICS_FILE: storage.rows_to_bytes(rows)}
+        extras = {storage.METRICS_LOG: storage.rows_to_bytes(rows)}
         return [(storage.save_run(root, config.record(), {}, {}, extras=extras), False)]
 
     monkeypatch.setattr("narl.deep.training_run.run_training", run_training)

@@ -9,9 +9,9 @@ from pathlib import Path
 from narl import storage
 from narl.errors import InputError
 from narl.storage import (
-    CONFIG_FILE,
     MANIFEST,
     PART_SUFFIX,
+    TRAINING_FILE,
     Run,
     UnfinishedRun,
     list_run_ids,
@@ -43,7 +43,7 @@ def find_policy(root: Path, text: str) -> tuple[Path, bool]:
     try:
         run = find_run(root, text)
     except InputError:
-        if text.strip() and os.path.isdir(text) and not os.path.isfile(Path(text) / CONFIG_FILE):
+        if text.strip() and os.path.isdir(text) and not os.path.isfile(Path(text) / TRAINING_FILE):
             raise InputError(
                 f"run: the folder {text} holds no policy (no {MANIFEST}); give the id of a run, or "
                 "a folder that agent.save or narl train made"

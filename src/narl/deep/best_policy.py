@@ -48,7 +48,7 @@ class BestPolicies:
 
 def read_best_actors(folder: Path) -> dict[str, np.ndarray]:
     """Return the best actors that the folder of a training holds, by name."""
-    if (folder / storage.CONFIG_FILE).is_file():
+    if (folder / storage.TRAINING_FILE).is_file():
         arrays = dict(storage.load_checkpoint(folder / storage.CHECKPOINTS).arrays)
     else:
         arrays = storage.load_run_at(folder).arrays()

@@ -20,7 +20,7 @@ from narl.errors import InputError
 from narl.storage.checkpoints import has_checkpoints, load_checkpoint, newest_step, save_checkpoint
 from narl.storage.folder import refuse_links, remove_folder
 from narl.storage.folder_lock import lock_folder
-from narl.storage.metrics_log import METRICS_FILE, MetricsLog
+from narl.storage.metrics_log import METRICS_LOG, MetricsLog
 from narl.storage.unfinished import CHECKPOINTS, PART_SUFFIX, record_config
 from narl.validation import check_count
 
@@ -100,7 +100,7 @@ def begin_extended_run(run: storage.Run, config: Config, *, keep_data: bool = Fa
                 arrays = with_longer_buffer(data.arrays, config)
                 lines = data.arrays[LOG].tobytes()
             record_config(part, config.record(), checkpoint_every=1, keep_data=keep_data)
-            MetricsLog(part / METRICS_FILE).restore(lines)
+            MetricsLog(part / METRICS_LOG).restore(lines)
             save_checkpoint(part / CHECKPOINTS, data.step, arrays, data.notes, run=config.run_id)
         except BaseException:
             if not has_checkpoints(part / CHECKPOINTS):

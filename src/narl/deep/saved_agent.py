@@ -24,8 +24,8 @@ from narl.deep.training_environment import look_at_env
 from narl.deep.training_session import LOG
 from narl.errors import InputError
 from narl.storage.checkpoints import load_checkpoint, save_checkpoint
-from narl.storage.metrics_log import METRICS_FILE, rows_from_bytes, rows_to_bytes
-from narl.storage.unfinished import CHECKPOINTS, CONFIG_FILE, open_unfinished_run
+from narl.storage.metrics_log import METRICS_LOG, rows_from_bytes, rows_to_bytes
+from narl.storage.unfinished import CHECKPOINTS, TRAINING_FILE, open_unfinished_run
 
 _log = logging.getLogger("narl")
 
@@ -93,7 +93,7 @@ def write_saved_agent(
         },
         saved.networks | saved.policy.arrays() | curves(saved.history),
         device=jax.devices()[0].device_kind,
-        extras={METRICS_FILE: rows_to_bytes(saved.history)},
+        extras={METRICS_LOG: rows_to_bytes(saved.history)},
         provenance=({ENV_CODE: saved.env_code} if saved.env_code else {}) | {**(provenance or {})},
         checkpoint=save_state,
     )
@@ -108,7 +108,7 @@ def read_saved_agent(
     The environment of an unfinished training is opened, for its spaces: a module is imported for
     this only if the user has typed the id, or trusts the module.
     """
-    if os.path.isfile(folder / CONFIG_FILE):
+    if os.path.isfile(folder / TRAINING_FILE):
         with not_written_by_narl(f"folder: {folder}", "give another"):
             return _read_unfinished(folder, typed_env, trust_env_module)
     if os.path.isfile(folder):
@@ -136,7 +136,7 @@ def _read_finished(folder: Path) -> SavedAgent:
         config=config,
         policy=policy_from(arrays, config.seeds, interface_from(arrays)),
         networks=only_networks(arrays),
-        history=rows_from_bytes(run.extra(METRICS_FILE)),
+        history=rows_from_bytes(run.extra(METRICS_LOG)),
         num_steps=int(run.metrics["steps"]),
         state=None,
         env_code=str(run.environment.get(ENV_CODE, "")),

@@ -24,7 +24,7 @@ from narl.deep.snapshot import Snapshot, restore, take_snapshot
 from narl.deep.trainer import Trainer
 from narl.errors import InputError
 from narl.storage.checkpoints import Checkpoint, Checkpoints, has_checkpoints, save_checkpoint
-from narl.storage.metrics_log import METRICS_FILE, MetricsLog, rows_from_bytes, rows_to_bytes
+from narl.storage.metrics_log import METRICS_LOG, MetricsLog, rows_from_bytes, rows_to_bytes
 from narl.storage.provenance import version_of
 from narl.storage.unfinished import CHECKPOINTS, FINISHED_FOLDER, PART_SUFFIX
 
@@ -87,7 +87,7 @@ class TrainingSession:
         self.trainer, self.configs, self.part = trainer, configs, part
         self.checkpoints = Checkpoints(part / CHECKPOINTS, run=part.name.removesuffix(PART_SUFFIX))
         self._env_code, self._any_code = env_code, any_code
-        self._metrics_log = MetricsLog(part / METRICS_FILE)
+        self._metrics_log = MetricsLog(part / METRICS_LOG)
         self._lines = b""
         """The content of the metrics log; checkpoints hold it too, as the file may be damaged."""
         self._earlier = {"total": 0.0, "compile": 0.0}
@@ -121,7 +121,7 @@ class TrainingSession:
         if not self._metrics_log.restore(self._lines):
             _log.warning(
                 "%s is damaged or was changed; it is restored from checkpoint %s",
-                METRICS_FILE,
+                METRICS_LOG,
                 loaded.path.name,
             )
         for replicas in solved.values():
@@ -297,7 +297,7 @@ class TrainingSession:
             device=jax.devices()[0].device_kind,
             seconds=seconds["total"],
             replace=replace,
-            extras={METRICS_FILE: rows_to_bytes(rows)},
+            extras={METRICS_LOG: rows_to_bytes(rows)},
             provenance={ENV_CODE: self._env_code} if self._env_code else None,
             checkpoint=save_data if keep_data else None,
         )

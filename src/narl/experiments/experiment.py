@@ -45,7 +45,7 @@ class Result:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of a training's metrics log, one per epoch."""
-        return storage.rows_from_bytes(self.run.extra(storage.METRICS_FILE))
+        return storage.rows_from_bytes(self.run.extra(storage.METRICS_LOG))
 
 
 class Findings(NamedTuple):

@@ -11,7 +11,7 @@ from narl.display import seeds_as_text
 from narl.errors import InputError
 from narl.options import as_text
 from narl.report.training_curves import Rows
-from narl.storage import METRICS_FILE, PART_SUFFIX, Run, UnfinishedRun, rows_from_bytes
+from narl.storage import METRICS_LOG, PART_SUFFIX, Run, UnfinishedRun, rows_from_bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +57,7 @@ def summarise_training(run: Run | UnfinishedRun) -> TrainingSummary:
     if isinstance(run, UnfinishedRun):
         rows = run.rows(EPOCH_COLUMNS)
     else:
-        rows = rows_from_bytes(run.extra(METRICS_FILE))
+        rows = rows_from_bytes(run.extra(METRICS_LOG))
     if not rows:
         raise InputError(f"run: {name} has no finished epoch yet; wait for its first")
     if isinstance(run, UnfinishedRun):

@@ -24,7 +24,7 @@ from narl.storage.files import (
 )
 from narl.storage.folder import MANIFEST, clear_folder, refuse_links, remove_folder
 from narl.storage.folder_lock import lock_folder, lock_holder
-from narl.storage.metrics_log import METRICS_FILE, MetricsLog, rows_from_bytes, rows_to_bytes
+from narl.storage.metrics_log import METRICS_LOG, MetricsLog, rows_from_bytes, rows_to_bytes
 from narl.storage.provenance import version_of
 from narl.storage.runs import (
     Run,
@@ -44,9 +44,9 @@ from narl.storage.runs import (
 )
 from narl.storage.unfinished import (
     CHECKPOINTS,
-    CONFIG_FILE,
     FINISHED_FOLDER,
     PART_SUFFIX,
+    TRAINING_FILE,
     UnfinishedRun,
     find_run,
     find_run_folder,
@@ -58,11 +58,11 @@ from narl.storage.unfinished import (
 
 __all__ = [
     "CHECKPOINTS",
-    "CONFIG_FILE",
     "FINISHED_FOLDER",
     "MANIFEST",
-    "METRICS_FILE",
+    "METRICS_LOG",
     "PART_SUFFIX",
+    "TRAINING_FILE",
     "Checkpoint",
     "Checkpoints",
     "MetricsLog",

@@ -23,7 +23,7 @@ from narl.storage.files import (
     write_file,
 )
 
-METRICS_FILE = "progress.jsonl"
+METRICS_LOG = "progress.jsonl"
 """The name of the metrics log in the folder of a run."""
 _log = logging.getLogger("narl")
 
@@ -43,7 +43,7 @@ def rows_from_bytes(lines: bytes) -> list[dict[str, Any]]:
         try:
             rows.append(without_checksum(parse_json(line)))
         except ValueError:
-            _log.warning("line %d of %s is damaged and left out", number, METRICS_FILE)
+            _log.warning("line %d of %s is damaged and left out", number, METRICS_LOG)
     return rows
 
 

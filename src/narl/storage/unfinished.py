@@ -26,7 +26,7 @@ from narl.storage.files import (
 )
 from narl.storage.folder import MANIFEST, remove_folder
 from narl.storage.folder_lock import lock_folder, lock_holder
-from narl.storage.metrics_log import METRICS_FILE, MetricsLog
+from narl.storage.metrics_log import METRICS_LOG, MetricsLog
 from narl.storage.runs import (
     Run,
     id_of,
@@ -39,7 +39,7 @@ from narl.storage.runs import (
 )
 
 PART_SUFFIX = ".part"
-CONFIG_FILE, CHECKPOINTS, FINISHED_FOLDER = "training.json", "checkpoints", "finished"
+TRAINING_FILE, CHECKPOINTS, FINISHED_FOLDER = "training.json", "checkpoints", "finished"
 """Names in the folder of an unfinished run."""
 _LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 
@@ -71,7 +71,7 @@ class UnfinishedRun:
     def time(self) -> str:
         """The time of the last write."""
         latest = 0.0
-        for path in (self.path / METRICS_FILE, self.path / CHECKPOINTS, self.path):
+        for path in (self.path / METRICS_LOG, self.path / CHECKPOINTS, self.path):
             with contextlib.suppress(OSError):  # it is not there, or not any more
                 latest = max(latest, min(os.lstat(path).st_mtime, _LATEST))
         return datetime.fromtimestamp(latest, UTC).isoformat(timespec="microseconds")
@@ -88,7 +88,7 @@ class UnfinishedRun:
         """
         return [
             row
-            for row in MetricsLog(self.path / METRICS_FILE).rows()
+            for row in MetricsLog(self.path / METRICS_LOG).rows()
             if row.keys() >= {*columns}
             and len({len(value) for value in row.values() if isinstance(value, list)}) <= 1
         ]
@@ -104,27 +104,27 @@ def record_config(
     """Write the configuration of an unfinished run to its folder."""
     content = {"schema": SCHEMA, "config": config, "narl": __version__}
     content |= {"checkpoint_every": checkpoint_every, "keep_data": keep_data}
-    write_file(path / CONFIG_FILE, json_bytes(with_checksum(content)))
+    write_file(path / TRAINING_FILE, json_bytes(with_checksum(content)))
 
 
 def open_unfinished_run(path: Path) -> UnfinishedRun:
     """Return the unfinished run in a folder, with its problems."""
     try:
-        content = without_checksum(read_json(path / CONFIG_FILE))
+        content = without_checksum(read_json(path / TRAINING_FILE))
         if newer := newer_schema(content):
             return UnfinishedRun(path, {}, 1, (newer,))
         config, version = dict(content["config"]), str(content["narl"])
         every, keep_data = int(content["checkpoint_every"]), content.get("keep_data") is True
         id_ = id_of(config, version)
     except (OSError, ValueError, TypeError, KeyError):
-        return UnfinishedRun(path, {}, 1, (f"{CONFIG_FILE} cannot be read",))
+        return UnfinishedRun(path, {}, 1, (f"{TRAINING_FILE} cannot be read",))
     problems: tuple[str, ...] = ()
     if every < 1:
-        problems = (f"{CONFIG_FILE} has checkpoint_every {every}; it must be at least 1",)
+        problems = (f"{TRAINING_FILE} has checkpoint_every {every}; it must be at least 1",)
     elif version != __version__:
         problems = (f"narl {version} began it and this is {__version__}",)
     elif path.resolve().name != f"{id_}{PART_SUFFIX}":
-        problems = (f"{CONFIG_FILE} does not fit the folder's name",)
+        problems = (f"{TRAINING_FILE} does not fit the folder's name",)
     # A process that holds the lock may be replacing damaged checkpoints.
     elif lock_holder(path) is None and (causes := checkpoint_problems(path / CHECKPOINTS, id_)):
         problems = ("no checkpoint is intact", *causes)
@@ -146,7 +146,7 @@ def remove_unfinished_run(path: Path) -> None:
 def find_run(root: Path, text: str, *, unfinished_first: bool = False) -> Run | UnfinishedRun:
     """Return the run with this id, beginning of an id or folder; see `find_run_folder`."""
     path = find_run_folder(root, text, unfinished_first=unfinished_first)
-    if path.name.endswith(PART_SUFFIX) or os.path.isfile(path / CONFIG_FILE):
+    if path.name.endswith(PART_SUFFIX) or os.path.isfile(path / TRAINING_FILE):
         return open_unfinished_run(path)
     if not is_run_id(path.name):
         run = load_run_at(path)
@@ -166,7 +166,7 @@ def find_run_folder(root: Path, text: str, *, unfinished_first: bool = False) ->
     """
     folder = Path(text)
     # Unlike methods of Path, these functions take names that are too long for a file, too.
-    if os.path.isfile(folder / CONFIG_FILE) or os.path.isfile(folder / MANIFEST):
+    if os.path.isfile(folder / TRAINING_FILE) or os.path.isfile(folder / MANIFEST):
         return folder
     is_named_as_run = is_run_id(folder.name.removesuffix(PART_SUFFIX))
     if is_named_as_run and os.path.isdir(folder) and folder.parent.resolve() == root.resolve():

@@ -211,7 +211,7 @@ def _try(
 
 def _report_all(run: storage.Run, reports: _Reports) -> float | None:
     """Report every epoch of a finished run; return its mean final return."""
-    for row in storage.rows_from_bytes(run.extra(storage.METRICS_FILE)):
+    for row in storage.rows_from_bytes(run.extra(storage.METRICS_LOG)):
         reports.add(row)
     return reports.last
 
