@@ -66,6 +66,9 @@ def test_trace_plots_regret_and_its_terms(traces):
     np.testing.assert_allclose(axes.lines[0].get_ydata(), expected)
     np.testing.assert_array_equal(axes.lines[0].get_xdata(), np.arange(1, EPISODES + 1))
     assert len(axes.collections) == 3  # the bands over the seeds
+    axes.figure.draw_without_rendering()
+    legend, below = axes.get_legend().get_window_extent(), axes.xaxis.get_tightbbox()
+    assert 0 <= legend.y0 < legend.y1 <= below.y0
     assert labels_of(trace.plot("value")) == ["value"]
     with pytest.raises(InputError, match="metric: unknown value 'regrets'; did you mean 'regret'"):
         trace.plot("regrets")

@@ -104,7 +104,7 @@ def test_bad_folder_is_one_line(command, call, tmp_path):
     wrong = {
         damaged: "damaged is damaged: arrays.npz differs from its checksum",
         empty: f"the folder {empty} holds no policy (no manifest.json); give the id of a run, or",
-        tmp_path / "missing": f"'{tmp_path / 'missing'}' is not there",
+        tmp_path / "missing": f"RUN: no such folder: {tmp_path / 'missing'}; `narl runs` lists",
     }
     for folder, message in wrong.items():
         answer = call(command, str(folder))

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 2000
 """Points of a line at most; more cannot be seen."""
+LINE_OF_LEGEND = 85
+"""Letters of a legend, with the strokes between them, that fit below a plot."""
 SUMS = {"regret": "regret", "optimism": "optimism", "estimation_error": "estimation error"}
 """The terms of Eq. 1, which are summed over the episodes."""
 PER_EPISODE = {"value": "the agent's own value", "realised_return": "return"}
@@ -109,9 +111,13 @@ def plot(
 def draw_curves(curves: Mapping[str, Curve], ax: Axes | None = None) -> Axes:
     """Draw labelled curves with their bands over the seeds; return the axes."""
     import matplotlib.pyplot as plt
+    from matplotlib.transforms import ScaledTranslation
 
+    columns = max(1, LINE_OF_LEGEND // (max(map(len, curves)) + 8))
+    is_new = ax is None
     if ax is None:
-        _, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+        height = 4.0 + 0.2 * -(-len(curves) // columns)
+        _, ax = plt.subplots(figsize=(6.4, height), layout="constrained")
     looks = _looks(curves)
     for label, curve in curves.items():
         x, middle, low, high = curve.band()
@@ -130,7 +136,12 @@ def draw_curves(curves: Mapping[str, Curve], ax: Axes | None = None) -> Axes:
         ax.set_title(envs.pop(), loc="left")
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", alpha=0.3)
-    ax.legend(frameon=False)
+    if is_new:  # below the axes, where the legend covers no band
+        below = ax.transAxes + ScaledTranslation(0.0, -0.5, ax.figure.dpi_scale_trans)
+        place: dict[str, Any] = {"bbox_to_anchor": (0.5, 0.0), "bbox_transform": below}
+        ax.legend(frameon=False, loc="upper center", ncols=columns, **place)
+    else:
+        ax.legend(frameon=False)
     return ax
 
 

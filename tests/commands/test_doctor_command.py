@@ -23,7 +23,8 @@ def test_doctor_finds_no_problems_here(call, tmp_path):
     assert result["versions"]["narl"] == narl.__version__
     for package in ("jax", "optax", "mujoco", "imageio"):
         assert result["versions"][package]
-    assert set(result["extras"]) == {"imageio-ffmpeg", "pandas", "tensorboardX", "wandb"}
+    extras = {"imageio-ffmpeg", "pygame", "pandas", "tensorboardX", "wandb"}
+    assert set(result["extras"]) == extras
     assert result["device"]["count"] >= 1
     assert 1 <= result["usable_cores"] <= result["cores"]
     assert (result["mujoco"], result["rendering"]) == (True, "egl")
@@ -65,6 +66,23 @@ def test_doctor_names_every_problem(call, tmp_path, monkeypatch):
     text = call("doctor", "--runs", "file").out
     assert "problem: no-such-package" in text
     assert text.count("does not work") == 4
+
+
+@pytest.mark.parametrize("installed", ["", "imageio-ffmpeg pygame-ce", "imageio-ffmpeg pygame"])
+def test_doctor_notes_what_recording_lacks(call, monkeypatch, installed):
+    version, names = doctor._version, ("imageio-ffmpeg", "pygame", "pygame-ce")
+    known = {name: "1.0" if name in installed.split() else None for name in names}
+    monkeypatch.setattr(
+        doctor, "_version", lambda name: known[name] if name in known else version(name)
+    )
+    answer = call("doctor", "--json")
+    result = json.loads(answer.out)
+    assert (answer.status, result["problems"]) == (0, [])
+    assert result["extras"]["pygame"] == ("1.0" if installed else None)
+    assert len(result["notes"]) == (0 if installed else 2)
+    text = call("doctor").out
+    assert text.count("; pip install 'narl[video]'") == len(result["notes"])
+    assert "no problems" in text
 
 
 def test_doctor_sees_a_gpu_that_jax_does_not_use(call, tmp_path, monkeypatch):

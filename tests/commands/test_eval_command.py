@@ -69,6 +69,7 @@ def test_text_has_a_row_per_seed(evaluate):
     for line, one in zip(lines[2:], per_seed, strict=True):
         assert line.split()[:2] == [str(one["seed"]), f"{one['mean']:.1f}"]
         assert line.split()[5] == f"{one['length']:.1f}"
+    assert evaluate("--episodes", "1").out.splitlines()[0].endswith(": returns of 1 episode")
     one_seed = json.loads(evaluate("--seed", "6", "--json").out)["seeds"]
     assert one_seed == [per_seed[1]]
 

@@ -158,6 +158,8 @@ def test_runs_are_compared_by_results_and_options(call, tabular_runs):
     assert result["options"]["c"] == ["0.1", "1.5", "none"]
     lines = call("runs", "compare", *names).out.splitlines()
     assert ["c", "0.1", "1.5", "none"] in [line.split() for line in lines]
+    # psrl has no number of members by default, but all three runs have the same.
+    assert list(result["options"]) == ["c"]
     answer = call("runs", "compare", "latest")
     assert answer.status == 2
     assert "RUN: 1 given; two or more are compared" in answer.err
@@ -224,6 +226,9 @@ def test_changed_options_are_those_that_no_default_or_preset_gives():
     assert changed_options(make_config("Hopper-v5").record()) == {}
     unreadable = {"experiment": "train", "settings": {"radius": 7.0}}
     assert changed_options(unreadable) == {"radius": 7.0}
+    own = json.loads(json.dumps(config.record()))
+    own["algo"] = own["settings"]["algo"] = "hopeful"  # registered in another program
+    assert changed_options(own) == {"radius": None, "hidden": [8, 4], "steps": 7000}
     tabular = {"experiment": "tabular", "agent": "psrl", "options": {"tau": 1.0, "mu0": 0.5}}
     assert changed_options(tabular) == {"mu0": 0.5}
 

@@ -261,6 +261,7 @@ def test_termination_of_a_preset_made_by_hand_is_known():
     ("make", "line"),
     [
         (lambda: narl.NARL("Hoper-v5"), "env: unknown environment 'Hoper-v5'; did you mean 'Hop"),
+        (lambda: narl.NARL("Hoper-v5"), "If a module of yours registers it, write module:id"),
         (lambda: narl.NARL(7), "env: int is neither an id nor a function"),
         (lambda: narl.NARL(ENV, epochs=3), "option: unknown value 'epochs'; did you mean"),
         (lambda: narl.MBPO(ENV, radius=0.1), "radius: .* mbpo, only with narl"),

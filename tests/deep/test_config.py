@@ -328,6 +328,17 @@ def test_foreign_record_refused():
         config_from_record(record)
 
 
+def test_record_of_an_algorithm_that_is_not_registered_says_how_to_load_it():
+    record = make_config("Pendulum-v1").record()
+    record["settings"]["algo"] = "hopeful"
+    line = r"^run: its algorithm 'hopeful' .*registered by Python code; .*import.* narl\.load$"
+    with pytest.raises(InputError, match=line):
+        config_from_record(record)
+    record["settings"]["algo"] = {}
+    with pytest.raises(InputError, match="not one of this version"):
+        config_from_record(record)
+
+
 def test_shape_equal_where_replicas_share_a_program():
     narl = Config(env="any", members=7)
     for other in (

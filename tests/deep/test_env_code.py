@@ -11,6 +11,8 @@ from quick_trainings import quick_agent, quick_config, train, train_until
 import narl
 import toy_worlds
 from narl import cli, storage
+from narl.commands.arguments import as_typed
+from narl.commands.eval import Eval
 from narl.deep.env_code import ENV_CODE, current_env_code, env_code, env_module_problem
 from narl.errors import InputError
 
@@ -148,7 +150,10 @@ def test_saved_agent_does_not_learn_from_the_data_of_another(tmp_path, caplog, c
 def test_modules_that_are_imported_or_known_are_no_problem():
     for env_id in ("Pendulum-v1", "narl/SparsePendulum-v0", "toy_worlds:Toy-v0", "gymnasium:X-v0"):
         assert env_module_problem(env_id) == ""
-    assert "would import the module 'evil'" in env_module_problem("evil:X-v0")
+    problem = env_module_problem("evil:X-v0")
+    assert "would import the module 'evil'" in problem
+    typed = as_typed(Eval, problem)
+    assert typed.endswith("add --trust-env-module (in Python: trust_env_module=True)")
 
 
 @slow

@@ -1,5 +1,7 @@
 """Environments on the host: seeds, faults, sources, arguments."""
 
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
@@ -40,6 +42,14 @@ def test_seed_decides_first_episode_and_later_ones():
     assert first_observations(5) != first_observations(6)
     assert first_observations(5)[0] != first_observations(5)[1]
     assert open_env("Hopper-v5", 6).reset(seed=5).tolist() == first_observations(5)[0]
+
+
+def test_missing_pygame_is_named_with_the_extra_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    host = open_env("MountainCarContinuous-v0", 0, render_mode="rgb_array")
+    host.reset()
+    with pytest.raises(InputError, match=r"render: pygame is not installed; pip .*narl\[video\]'$"):
+        host.render()
 
 
 # --- faults -----------------------------------------------------------------------------------

@@ -83,6 +83,7 @@ def play(envs, num_steps):
     return seen
 
 
+@pytest.mark.slow
 def test_worker_processes_give_the_same_bits_and_exchange_states(opened):
     here = opened(Environments(HOPPER, SEEDS))
     there = opened(WorkerEnvironments(HOPPER, SEEDS, num_workers=2))
@@ -141,6 +142,7 @@ def test_environment_that_cannot_be_made_is_refused_and_leaves_no_process(bad_en
         os.kill(pid, 0)
 
 
+@pytest.mark.slow
 def test_processes_are_used_where_they_help_and_can_make_the_environment(opened, monkeypatch):
     monkeypatch.setattr(environment_pool, "num_cores", lambda: 4)
     recipe = EnvRecipe("Pendulum-v1")
@@ -167,6 +169,7 @@ def test_messages_hold_values_and_arrays():
     assert again == value
 
 
+@pytest.mark.slow
 def test_training_with_an_environment_that_hangs_ends_with_one_line(bad_env, cache, capsys):
     text = BAD.replace("if action[0] > 0.5:", "if True:").replace("Bad", "Hanging")
     Path("hanging_worlds.py").write_text(text)

@@ -90,6 +90,10 @@ def too_few_rows(key, candidates, params):
     return take_members(candidates, jnp.zeros(1, jnp.int32))
 
 
+def branches(key, candidates, selected, params):
+    return candidates.disagreement if candidates.disagreement.sum() > 0 else -1.0
+
+
 @pytest.mark.parametrize(
     ("make", "line"),
     [
@@ -104,6 +108,7 @@ def too_few_rows(key, candidates, params):
         (lambda: narl.NARL(ENV, select=too_few_rows), r"select: .* Selected\(reward=float32\[1\]"),
         (lambda: narl.MBPO(ENV, bonus=select_first), r"bonus: .* gives TypeError"),
         (lambda: narl.MBPO(ENV, bonus=lambda *_: 0.0), r"bonus: .* must give float32\[3\]"),
+        (lambda: narl.MBPO(ENV, bonus=branches), r"TracerBool.*: use jnp.where in place of if; "),
     ],
 )
 def test_function_that_cannot_be_used_is_refused_at_once(make, line):

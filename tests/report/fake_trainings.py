@@ -21,6 +21,8 @@ MEMBERS: dict[str, list[Any]] = {
     "fit_selected_none": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]],
 }
 """Metrics of three members for one seed; those of "fit_" for two fits in the epoch."""
+NEWER = ("fit_", "mean_", "disagreement", "bonus")
+"""Beginnings of the metrics that older versions did not record."""
 
 
 def training(algo: str = "sac", env: str = POLE, **given: Any) -> Config:
@@ -44,6 +46,8 @@ def metrics_rows(config: Config, *returns: list[float | None], **last: Any) -> l
                 "mean_model_return": [x if x is None else x + 20 for x in values],
                 **{name: [of_members] * num_seeds for name, of_members in MEMBERS.items()},
                 "fallback": [0.25] * num_seeds,
+                "disagreement": [0.5] * num_seeds,
+                "bonus": [0.1 if config.noise == "reward" else 0.0] * num_seeds,
             }
         rows.append(row)
     rows[-1] |= last
@@ -61,7 +65,6 @@ def summary(
 def as_older_run(training: TrainingSummary) -> TrainingSummary:
     """Return the training without the metrics that older versions did not record."""
     rows = [
-        {name: x for name, x in row.items() if not name.startswith(("fit_", "mean_"))}
-        for row in training.rows
+        {name: x for name, x in row.items() if not name.startswith(NEWER)} for row in training.rows
     ]
     return dataclasses.replace(training, rows=rows)

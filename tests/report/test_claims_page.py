@@ -55,7 +55,10 @@ def test_row_of_several_claims_names_them_and_one_failure_fails_it(claims: Modul
     statement = claims.Statement("It is.", "ours", "–", ("fig3a-a", "fig3a-b", "fig3b-c"))
     row = claims.statement_row(statement, OUTCOMES)
     assert row[0] == "It is."
-    assert row[2].split("<br>")[1:] == ["`fig3a-b` *fails*: no comparison", "`fig3b`: not run yet"]
+    assert row[2].split("<br>")[1:] == [
+        "• *fails*: no comparison (`fig3a-b`)",
+        "• not run yet (`fig3b`)",
+    ]
     assert row[4] == "*fails*<br>[`fig3a`](#fig3a)<br>`fig3b`"
 
 

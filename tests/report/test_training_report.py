@@ -18,8 +18,9 @@ from narl.report.contents import Chart, Section
 from narl.report.page import compose_page
 from narl.report.training_report import training_sections
 from narl.report.training_summary import TrainingSummary, label_trainings
+from narl.stats import difference
 
-OF_THE_MODEL = ["promise", "radius", "selected", "distance"]
+OF_THE_MODEL = ["promise", "radius", "selected", "distance", "disagreement"]
 RETURNS = ["inside the model, draws", "inside the model, means", "in the environment"]
 RADII = ["ε = 0.1", "ε = 5", "ε = none"]
 NAN = float("nan")
@@ -102,8 +103,9 @@ def test_labels_of_equal_trainings_have_the_end_of_the_id() -> None:
         (training("mbpo"), OF_THE_MODEL),
         (training("narl"), [*OF_THE_MODEL, "fallback"]),
         (training("narl", radius=None), OF_THE_MODEL),
+        (training("narl", noise="reward"), [*OF_THE_MODEL, "bonus"]),
     ],
-    ids=["sac", "mbpo", "narl", "narl without a radius"],
+    ids=["sac", "mbpo", "narl", "narl without a radius", "narl with noise on rewards"],
 )
 def test_charts_depend_on_the_algorithm(config: Any, wanted: list[str]) -> None:
     assert chart_ids(summary(config)) == ["returns", *wanted]
@@ -123,12 +125,23 @@ def test_trainings_on_one_environment_share_their_charts() -> None:
         "radius-2": RADII,
         "selected": names[:2],
         "distance": names[:2],
+        "disagreement": names[:2],
         "fallback": names[:1],
     }
     titles = [chart_of(section, id_).title for id_ in ("promise-2", "radius-1")]
     assert titles == [
         "NARL, radius none: return inside the model",
         "NARL, radius 0.1: how often each member would be selected",
+    ]
+
+
+def test_charts_of_zeros_are_left_out() -> None:
+    config = training("narl")
+    zeros = {"fallback": [0.0], "disagreement": [0.0], "bonus": [0.0]}
+    rows = metrics_rows(config, [1.0], [2.0], **zeros)
+    assert chart_ids(TrainingSummary("a", config, rows, ALL_SECONDS)) == [
+        "returns",
+        *OF_THE_MODEL[:-1],
     ]
 
 
@@ -237,6 +250,35 @@ def test_table_of_results_by_hand() -> None:
     ]
 
 
+def test_table_of_differences_is_paired_where_the_seeds_are_the_same() -> None:
+    first = summary(training("narl", seeds=(0, 1, 2)), [1.0, 2.0, 6.0])
+    same = summary(training("mbpo", seeds=(0, 1, 2)), [0.0, 1.0, 5.0])
+    others = summary(training("sac", seeds=(5, 6)), [1.0, 3.0])
+    paired, unpaired = table_of(section_of(first, same, others), "differences")
+    # Seed by seed the difference is 1, so that the interval has no width.
+    assert paired == {
+        "difference of": "NARL − MBPO",
+        "mean return": 1.0,
+        "low": 1.0,
+        "high": 1.0,
+        "seeds": "3, paired",
+    }
+    expected = difference([1.0, 2.0, 6.0], [1.0, 3.0])
+    assert list(unpaired.values()) == ["NARL − SAC", *expected, "3 and 2"]
+    assert expected.low < 0 < expected.high
+
+
+def test_difference_without_an_interval_is_left_out() -> None:
+    first = summary(training("narl", seeds=(0, 1)), [1.0, 2.0])
+    gap = summary(training("mbpo", seeds=(0, 1)), [None, 2.0])
+    single = summary(training("sac"), [5.0])
+    for trainings in ([first], [first, gap], [first, single], [single, first]):
+        assert [table.id for table in section_of(*trainings).tables] == ["results", "seconds"]
+    longer = summary(training("mbpo", seeds=(0, 1)), [0.0, 0.0], [1.0, 1.0])
+    _, table, _ = section_of(first, longer, gap).tables
+    assert (len(table.rows), "differ in their numbers of steps" in table.caption) == (1, True)
+
+
 def test_empty_columns_are_left_out() -> None:
     section = section_of(summary(training(env=TOY)))
     assert list(table_of(section, "results")[0]) == ["training", "seeds", "steps", "return"]
@@ -305,16 +347,16 @@ def test_page_of_trainings_has_sections_and_no_claims() -> None:
     sections = [link for link in contents if not link.startswith("chart-")]
     assert sections == ["train-invertedpendulum-v5", "train-toy-worlds-toy-v0"]
     assert skip == sections[0]
-    assert len(contents) == 2 + 12
+    assert len(contents) == 2 + 14
     assert set(reader.links()) <= set(reader.ids())
     assert reader.texts("title") == [f"narl report: {POLE}, {TOY}"]
     assert reader.texts("h1") == [f"{POLE}, {TOY}"]
     assert reader.texts("h2") == [POLE, TOY]
-    assert "3 trainings, 12 charts" in reader.texts("header")[0]
+    assert "3 trainings, 14 charts" in reader.texts("header")[0]
     assert "medians" not in reader.texts("footer")[0]
     assert "laim" not in " ".join(reader.texts("p") + reader.texts("li") + reader.texts("h3"))
     assert "claims" not in reader.ids()
     assert reader.find("span", "scale") == []
     assert reader.texts("code", "command") == [item.command for item in trainings]
     single = HtmlReader(compose_page(training_sections(trainings[2:])))
-    assert single.texts("p", "lead") == ["1 training, 5 charts"]
+    assert single.texts("p", "lead") == ["1 training, 6 charts"]

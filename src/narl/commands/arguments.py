@@ -260,13 +260,17 @@ def errors_as_typed(config: type) -> Iterator[None]:
 
 
 def as_typed(config: type, message: str) -> str:
-    """Return a message of the library with names as they are typed: members_r is --members-r."""
+    """Return a message of the library with names as they are typed: members_r is --members-r.
+
+    A name after "in Python: " stays as it is.
+    """
     options = [argument.name[2:] for argument in arguments_of(config) if not argument.positional]
     name, colon, rest = message.partition(":")
     if name.replace("_", "-") in options:
         name = f"--{name}"
     long = "|".join(option.replace("-", "_") for option in options if "-" in option)
     typed = name + colon + rest
-    return (
-        re.sub(rf"\b({long})\b", lambda match: match[0].replace("_", "-"), typed) if long else typed
-    )
+    if not long:
+        return typed
+    names = rf"(?<!in Python: )\b({long})\b"
+    return re.sub(names, lambda match: match[0].replace("_", "-"), typed)

@@ -22,11 +22,19 @@ PACKAGES = (
 )
 EXTRAS = {
     "imageio-ffmpeg": "video",
+    "pygame": "video",
     "pandas": "pandas",
     "tensorboardX": "tensorboard",
     "wandb": "wandb",
 }
 """Optional packages, and the extra of narl that installs each."""
+OTHER_NAMES = {"pygame": "pygame-ce"}
+"""Packages that another one may stand for."""
+RECORDING = {
+    "imageio-ffmpeg": "videos of episodes cannot be recorded",
+    "pygame": "Gymnasium's classic control and Box2D cannot be drawn (MountainCarContinuous-v0)",
+}
+"""Optional packages without which episodes cannot be recorded, and what does not work."""
 NVIDIA = Path("/dev/nvidia0")
 """A file that exists where the machine has an NVIDIA GPU."""
 MIN_FREE_BYTES = 100 * 2**20
@@ -64,9 +72,10 @@ def examine(runs: Path | None = None) -> dict[str, Any]:
         versions[package] = _version(package)
         if versions[package] is None:
             problems.append(f"{package} is not installed; install narl again")
+    extras = {name: _version(name) or _version(OTHER_NAMES.get(name, name)) for name in EXTRAS}
     return {
         "versions": versions,
-        "extras": {name: _version(name) for name in EXTRAS},
+        "extras": extras,
         "platform": platform.platform(),
         "cores": os.cpu_count(),
         "usable_cores": num_cores(),
@@ -75,6 +84,11 @@ def examine(runs: Path | None = None) -> dict[str, Any]:
         "mujoco": _mujoco(problems),
         "rendering": _rendering(problems),
         **_disk(runs, problems),
+        "notes": [
+            f"without {name} {what}; pip install 'narl[{EXTRAS[name]}]'"
+            for name, what in RECORDING.items()
+            if extras[name] is None
+        ],
         "problems": problems,
     }
 
@@ -191,6 +205,8 @@ def _show(findings: dict[str, Any]) -> None:
     table.add_row("disk", "unknown" if free is None else f"{free / 2**30:.1f} GiB free")
     console = stdout()
     console.print(table)
+    for text in findings["notes"]:
+        console.print(f"note: {text}", soft_wrap=True)
     for problem in findings["problems"]:
         console.print(f"problem: {problem}", style="red")
     if not findings["problems"]:

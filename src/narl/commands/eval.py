@@ -163,7 +163,7 @@ def print_result(result: dict[str, Any]) -> None:
     state += ", best policies" if result["best"] else ""
     console.print(
         f"{result['algo']} on {result['env']}, step {result['step']}{state}: "
-        f"returns of {result['episodes']} episodes"
+        f"returns of {result['episodes']} episode{'s' * (result['episodes'] != 1)}"
     )
     console.print(table)
     if result["video"] is not None:

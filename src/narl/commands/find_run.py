@@ -62,6 +62,8 @@ def _name(root: Path, text: str) -> str:
         raise InputError("RUN: it is empty; give the id of a run (`narl runs` lists them)")
     if text == "latest":
         return _latest(root)
+    if os.path.dirname(text) and not os.path.exists(text):
+        raise InputError(f"RUN: no such folder: {text}; `narl runs` lists the runs by id")
     if _DIGITS.fullmatch(text):
         parts = [path.name for path in root.glob(f"*{PART_SUFFIX}")] if root.is_dir() else []
         names = [*list_run_ids(root), *parts]

@@ -159,8 +159,8 @@ def compare(runs: Sequence[Run | UnfinishedRun]) -> dict[str, Any]:
     """Return the JSON object of `narl runs compare`.
 
     "results" and "options" have a list with one entry per run under every name. Options are those
-    in which the runs differ, and those that differ from the defaults; they are written as they are
-    typed, "" for a run that has no such option.
+    in which the runs differ; they are written as they are typed, "" for a run that has no such
+    option. An option that only some runs have is there if one of them changed it.
     """
     results = [_about(run) | _results(run) for run in runs]
     names = dict.fromkeys(name for result in results for name in result)
@@ -178,7 +178,8 @@ def _differing_options(runs: Sequence[Run | UnfinishedRun]) -> dict[str, list[st
     differing = {}
     for name in dict.fromkeys(name for own in options for name in own):
         texts = [as_text(own[name]) if name in own else "" for own in options]
-        if name in changed or len({text for text in texts if text}) > 1:
+        values = {*texts} if name in changed else {*texts} - {""}
+        if len(values) > 1:
             differing[name] = texts
     return differing
 

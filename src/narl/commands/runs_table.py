@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.padding import Padding
@@ -82,8 +82,8 @@ def is_chosen(summary: dict[str, Any], env: str | None, algo: str | None) -> boo
 def changed_options(config: dict[str, Any]) -> dict[str, Any]:
     """Return the options of a recorded configuration that differ from the defaults.
 
-    The defaults are those of the agent, or of the algorithm on this environment. Of a
-    configuration that this version of narl cannot read, all options are returned.
+    The defaults are those of the agent, or of the algorithm on this environment. Where this
+    version of narl cannot read the configuration, they are those of the default algorithm.
     """
     if config.get("experiment") == "train":
         from narl.deep import checked_config
@@ -91,14 +91,24 @@ def changed_options(config: dict[str, Any]) -> dict[str, Any]:
         try:
             changed = checked_config.changed_options(checked_config.config_from_record(config))
         except InputError:
-            return dict(config.get("settings") or {})
+            default = vars(checked_config.make_config(str(config.get("env"))))
+            changed = _different(config.get("settings") or {}, default)
+            return {name: x for name, x in changed.items() if name not in ("env", "algo")}
         changed.pop("seeds", None)
         return changed
     from narl.tabular.options import AGENT_OPTIONS
 
     kind, options = AGENT_OPTIONS.get(str(config.get("agent"))), config.get("options") or {}
-    usual = {} if kind is None else vars(kind())
-    return {name: x for name, x in options.items() if name not in usual or usual[name] != x}
+    return _different(options, {} if kind is None else vars(kind()))
+
+
+def _different(options: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options without those that have the usual value; JSON has lists for tuples."""
+    return {
+        name: x
+        for name, x in options.items()
+        if name not in usual or as_text(usual[name]) != as_text(x)
+    }
 
 
 def print_run_list(pairs: Sequence[tuple[Run | UnfinishedRun, dict[str, Any]]]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Unpack
 
-from narl.deep.algorithm_registry import find_algorithm
+from narl.deep.algorithm_registry import ALGORITHMS, find_algorithm
 from narl.deep.config import Config, used_by
 from narl.deep.option_types import Settings
 from narl.errors import InputError, NoEffect
@@ -213,8 +213,15 @@ def config_from_record(record: Mapping[str, Any]) -> Config:
             name: tuple(value) if isinstance(value, list) else value
             for name, value in record["settings"].items()
         }
-        return Config(**values, seeds=tuple(record["seeds"]), until_solved=record["until_solved"])
+        config = Config(**values, seeds=tuple(record["seeds"]), until_solved=record["until_solved"])
+        is_known = config.algo in ALGORITHMS
     except (KeyError, TypeError) as error:
         raise InputError(
             f"run: its configuration is not one of this version of narl ({error})"
         ) from None
+    if not is_known:
+        raise InputError(
+            f"run: its algorithm {config.algo!r} is not part of narl: it was registered by Python "
+            "code; in Python, import that module and use narl.load"
+        )
+    return config

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import gymnasium
 import numpy as np
+from gymnasium.error import DependencyNotInstalled
 from gymnasium.spaces import Box, Discrete
 from gymnasium.wrappers import TimeLimit
 from jaxtyping import Float32
@@ -291,6 +292,11 @@ class _FaultNaming:
         is_fault = isinstance(error, Exception | SystemExit)
         if is_fault and not isinstance(error, EnvironmentFault | InputError):
             text = first_line(str(error))
+            if isinstance(error, DependencyNotInstalled) and text.startswith("pygame "):
+                # Gymnasium names one of its own extras, under a name that pip does not know.
+                raise InputError(
+                    f"{self.label}: {self.when}: pygame is not installed; pip install 'narl[video]'"
+                ) from error
             raise EnvironmentFault(
                 f"{self.label}: {self.when}: {type(error).__name__}{': ' if text else ''}{text}"
             ) from error

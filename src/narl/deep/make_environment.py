@@ -143,10 +143,15 @@ def _unknown_environment(name: str, names: Collection[str]) -> InputError:
     """Return the error for an unknown id; ids are compared without their versions."""
     # Of several versions of one environment the newest is meant.
     newest = {known.rpartition("-v")[0] or known: known for known in sorted(names)}
-    close = nearest(name.rpartition("-v")[0] or name, newest)
-    hint = "" if close is None else f"; did you mean {newest[close]!r}?"
-    hint = hint or "; if a module of yours registers it, write module:id, such as envs:Point-v0"
-    return InputError(f"env: unknown environment {name!r}{hint}")
+    wanted = name.rpartition("-v")[0] or name
+    close = nearest(wanted, newest)
+    line = f"env: unknown environment {name!r}"
+    if close is not None:
+        line += f"; did you mean {newest[close]!r}?"
+    if close != wanted:
+        own = "a module of yours registers it, write module:id, such as envs:Point-v0"
+        line += f"; if {own}" if close is None else f" If {own}"
+    return InputError(line)
 
 
 def _is_removed(spec: Any) -> bool:

@@ -80,7 +80,7 @@ class TrainingOptions:
 
 
 def run_training(
-    configs: Sequence[Config], root: Path, **options: Any
+    configs: Sequence[Config], root: Path | str, **options: Any
 ) -> list[tuple[storage.Run, bool]]:
     """Return the finished run of every configuration, and whether it was found in the store.
 
@@ -106,7 +106,7 @@ def run_training(
         >>> narl.deep.run_training(configs, Path("runs"))[0][1]  # now it is found
         True
     """
-    return _run_training(configs, root, TrainingOptions(**options))
+    return _run_training(configs, Path(root), TrainingOptions(**options))
 
 
 def _run_training(

@@ -25,7 +25,7 @@ from narl.deep.selection import (
     take_members,
 )
 from narl.deep.termination import TerminationFn
-from narl.errors import InputError
+from narl.errors import InputError, first_line
 
 _NUM_ROWS = 3
 """Imagined steps on which functions are tried out."""
@@ -128,5 +128,7 @@ def _try_out(
         result = jax.eval_shape(call, *(jax.ShapeDtypeStruct(each, jnp.float32) for each in dims))
         return str(jax.tree.map(lambda x: f"{x.dtype}{list(x.shape)}", result)).replace("'", "")
     except Exception as error:
-        text = " ".join(str(error).split())[:150]
-        return f"{type(error).__name__} ({text})"
+        reason = f"{type(error).__name__} ({first_line(str(error))})"
+        if isinstance(error, jax.errors.ConcretizationTypeError):
+            reason += ", because it is compiled: use jnp.where in place of if"
+        return reason

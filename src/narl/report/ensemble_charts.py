@@ -1,4 +1,4 @@
-"""Charts of an ensemble: returns inside the model, selected members, distances, fallbacks."""
+"""Charts of an ensemble: returns in the model, selected members, distances, bonuses, fallbacks."""
 
 from __future__ import annotations
 
@@ -95,6 +95,38 @@ def member_charts(
             f"then fits are averaged{idea}. The distance between a member's mean next state and "
             "the mean of all members, in the units of the observation.",
         ),
+    ]
+
+
+def disagreement_chart(id_: str, rows: Mapping[str, Rows], over: str) -> list[Chart]:
+    """Return the chart of the members' disagreement; none where no training recorded one."""
+    series = _series_not_zero(rows, "disagreement")
+    caption = (
+        f"{over} The standard deviation of the members' means in units of that of the data, "
+        "averaged over the reward and the next state, on 1000 steps of the policy from real "
+        "states after every fit."
+    )
+    title, y = "How far the members disagree", "disagreement"
+    return [Chart(id_, title, STEPS, y, series, caption=caption)] if series else []
+
+
+def bonus_chart(id_: str, rows: Mapping[str, Rows], over: str) -> list[Chart]:
+    """Return the chart of the bonus on imagined rewards; none where no training has one."""
+    series = _series_not_zero(rows, "bonus")
+    caption = f"{over} The mean amount that was added to the reward of an imagined step."
+    title, y = "Bonus on imagined rewards", "mean bonus"
+    return [Chart(id_, title, STEPS, y, series, caption=caption)] if series else []
+
+
+def _series_not_zero(rows: Mapping[str, Rows], metric: str) -> list[Series]:
+    """Return the curves of a metric that was recorded (older runs may lack it) and is not all 0."""
+    logs = {
+        label: [row for row in rows_with_model(log) if metric in row] for label, log in rows.items()
+    }
+    return [
+        curve(label, log, metric)
+        for label, log in logs.items()
+        if any(x for row in log for x in row[metric])
     ]
 
 

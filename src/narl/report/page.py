@@ -224,7 +224,8 @@ def _section(section: Section, looks: Mapping[str, Look], common: Mapping[str, A
         f'<div class="{grid}">{"".join(cells)}</div>' if cells else "",
         "" if beside else claims,
         *(
-            table(item, anchor(id, "table", item.id), is_open=place == 0)
+            # The tables of experiments may be long; those of trainings have a row for each.
+            table(item, anchor(id, "table", item.id), is_open=place == 0 or section.scale is None)
             for place, item in enumerate(section.tables)
         ),
         f'<div class="block"><h3>Notes</h3><ul class="notes">{notes}</ul></div>' if notes else "",

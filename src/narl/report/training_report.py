@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
+from narl.deep.config import Config, used_by
+from narl.options import has_effect, options_of
 from narl.report.contents import (
     TRAINING_ENVIRONMENT,
     Chart,
@@ -17,6 +20,8 @@ from narl.report.contents import (
     Table,
 )
 from narl.report.ensemble_charts import (
+    bonus_chart,
+    disagreement_chart,
     fallback_chart,
     member_charts,
     model_return_chart,
@@ -25,7 +30,7 @@ from narl.report.ensemble_charts import (
 from narl.report.series import interval_series
 from narl.report.training_curves import Rows, curve, rows_with_model
 from narl.report.training_summary import TrainingSummary, label_trainings
-from narl.stats import aggregate_iqm
+from narl.stats import aggregate_iqm, difference
 
 MOST_SEEDS = 10
 """Lines of single seeds that can be told apart in one chart."""
@@ -67,7 +72,11 @@ def _section(env: str, trainings: Sequence[TrainingSummary]) -> Section:
             for label, training in labelled.items()
         ],
         charts=[_with_gaps(chart) for chart in charts],
-        tables=[_result_table(labelled), _time_table(labelled)],
+        tables=[
+            _result_table(labelled),
+            *_difference_table(labelled),
+            _time_table(labelled),
+        ],
         notes=[*_notes_on_shared_time(labelled), settings],
         runs=[training.id for training in trainings],
         environment=_environment(trainings),
@@ -119,16 +128,15 @@ def _return_chart(labelled: Labelled) -> Chart:
 
 def _iqm_chart(labelled: Labelled) -> list[Chart]:
     """Return the interquartile means of the last returns; none unless all have several seeds."""
-    last = {
-        label: np.array(
-            [np.nan if x is None else x for x in training.rows[-1]["eval_return"]], np.float64
-        )
-        for label, training in labelled.items()
-    }
+    last = {label: _last_returns(training) for label, training in labelled.items()}
     if len(last) < 2 or any(len(x) < 2 or not np.isfinite(x).all() for x in last.values()):
         return []
     series = [interval_series(label, aggregate_iqm(x[None])) for label, x in last.items()]
-    caption = "The mean of the middle half of the seeds with its 95 % bootstrap interval."
+    caption = (
+        "The mean of the middle half of the seeds with its 95 % bootstrap interval. The interval "
+        "is stretched, because the bootstrap of a few seeds is too narrow: it may reach beyond the "
+        "lowest and the highest seed."
+    )
     title, y = "Return after the last epoch", "return, interquartile mean"
     return [Chart("iqm", title, "", y, series, caption=caption)]
 
@@ -161,8 +169,6 @@ def _seed_chart(labelled: Labelled) -> list[Chart]:
 
 def _model_charts(labelled: Labelled) -> list[Chart]:
     """Return the charts of ensembles, for the trainings that have one."""
-    from narl.deep.config import used_by
-
     trained = {label: item for label, item in labelled.items() if rows_with_model(item.rows)}
     if not trained:
         return []
@@ -173,14 +179,18 @@ def _model_charts(labelled: Labelled) -> list[Chart]:
         charts.append(model_return_chart(f"promise{mark}", name, training.rows, over))
         by_radius += radius_chart(f"radius{mark}", name, training.rows, over)
     charts += [*by_radius, *member_charts("", _rows(trained), _over(trained))]
-    bounded = {
-        label: training
-        for label, training in trained.items()
-        if training.config.algo in used_by("radius") and training.config.radius is not None
-    }
-    if bounded:
+    charts += disagreement_chart("disagreement", _rows(trained), _over(trained))
+    charts += bonus_chart("bonus", _rows(trained), _over(trained))
+    bounded = {label: item for label, item in trained.items() if _has_radius(item.config)}
+    if any(any(row["fallback"]) for x in bounded.values() for row in rows_with_model(x.rows)):
         charts.append(fallback_chart("fallback", _rows(bounded), _over(bounded)))
     return charts
+
+
+def _has_radius(config: Config) -> bool:
+    """Return whether a radius excludes members from the selection."""
+    is_used = config.algo in used_by("radius") and config.radius is not None
+    return is_used and has_effect(options_of(Config)["radius"], vars(config))
 
 
 def _rows(labelled: Labelled) -> dict[str, Rows]:
@@ -206,7 +216,7 @@ def _result_table(labelled: Labelled) -> Table:
     rows: list[dict[str, Any]] = []
     for label, training in labelled.items():
         last, num_seeds = training.rows[-1], len(training.config.seeds)
-        final = np.array([np.nan if x is None else x for x in last["eval_return"]], np.float64)
+        final = _last_returns(training)
         solved = [step for step in last.get("solved_step") or () if step is not None]
         over_seeds = {
             "± std": final.std(),
@@ -229,6 +239,37 @@ def _result_table(labelled: Labelled) -> Table:
             "over the seeds that have one."
         )
     return dataclasses.replace(table, caption=caption.strip())
+
+
+def _difference_table(labelled: Labelled) -> list[Table]:
+    """Return the table of the first training against every other; none without an interval."""
+    (first, reference), *others = labelled.items()
+    x, rows, steps = _last_returns(reference), [], {reference.rows[-1]["step"]}
+    for label, training in others:
+        y, paired = _last_returns(training), training.config.seeds == reference.config.seeds
+        if not np.isfinite([*x, *y]).all() or min(len(x), len(y)) < 2:
+            continue
+        found = difference(x, y, paired=paired)
+        seeds = f"{len(x)}, paired" if paired else f"{len(x)} and {len(y)}"
+        rows.append([f"{first} − {label}", *found, seeds])
+        steps.add(training.rows[-1]["step"])
+    if not rows:
+        return []
+    caption = (
+        "The difference of the mean returns after the last epoch, with its 95 % bootstrap interval "
+        "over the seeds, stretched for few seeds. Where the interval contains 0, the seeds do not "
+        "show which training is better. Trainings of the same seeds are paired seed by seed."
+    )
+    if len(steps) > 1:
+        caption += " The trainings differ in their numbers of steps."
+    title, columns = "Differences", ["difference of", "mean return", "low", "high", "seeds"]
+    return [Table("differences", title, columns, rows, caption)]
+
+
+def _last_returns(training: TrainingSummary) -> Float[np.ndarray, " N"]:
+    """Return the returns of all seeds after the last epoch, with NaN for missing ones."""
+    returns = training.rows[-1]["eval_return"]
+    return np.array([np.nan if x is None else x for x in returns], np.float64)
 
 
 def _time_table(labelled: Labelled) -> Table:
