@@ -67,6 +67,8 @@ html_theme_options: dict[str, Any] = {
     "use_download_button": False,
     "use_fullscreen_button": False,
     "use_source_button": False,
+    # A page of wide tables has no contents beside it.
+    "secondary_sidebar_items": {"**": ["page-toc"], "docs/claims": []},
     "home_page_in_toc": False,
     "navbar_persistent": [],
     "pygments_light_style": "a11y-high-contrast-light",

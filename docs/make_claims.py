@@ -26,23 +26,27 @@ PAGE = Path(__file__).with_name("claims.md")
 RESULTS = PAGE.parents[1] / "results"
 NOT_RUN = "not run yet"
 NONE = "–"
-ABOUT = [
-    "Made by `make docs` from the outcomes in `results/`. Every row is an empirical statement of "
-    "the paper, in our words and with its place. Below the verdict is the ID of the experiment: "
-    "`narl reproduce ID --scale paper` runs it again, and the link leads to [the runs]"
-    "(#the-runs-behind-the-numbers) behind the numbers, with the configuration of every "
-    "training as a command and the file that has the return of every seed at every evaluation. "
-    "`narl report` shows all of it as one page with charts.",
+OPENING = (
+    "Which empirical statements of the paper hold in our measurements, and which do not.\n\n"
+    "- The paper's {paper}\n- Ours, judged by the same rules: {ours}"
+)
+READING = (
     "A statement *holds* if the measured numbers meet it, *fails* if they contradict it, and is "
     "*undecided* if so many seeds cannot tell ([rules](metrics.md#verdicts-of-claims)). If several "
     "claims judge a statement, it holds if all of them hold and fails if one fails. Numbers of "
     "algorithms are means over seeds, and brackets are 95 % intervals of their difference, first "
     "minus second. A printed mean *agrees* with ours if the 95 % interval of the difference of "
     "the two means (Welch's, from the standard deviations) contains 0, and *differs* otherwise. "
-    "*Drawn* means that the paper has a figure and no number. Theorems are in the [paper map]"
-    "(paper-map.md) and the [errata](errata.md); of Table 1 it is measured how fast the regret "
-    "grows.",
-]
+    "*Drawn* means that the paper has a figure and no number. Below a verdict is the ID of its "
+    "experiment, which leads to [the runs](#the-runs-behind-the-numbers)."
+)
+MADE = (
+    "This page is made by `make docs` from the outcomes in `results/`; the statements are in our "
+    "words, with their place in the paper. `narl reproduce ID --scale paper` runs an experiment "
+    "again, and `narl report` shows all of them as one page with charts. Theorems are in the "
+    "[paper map](paper-map.md) and the [errata](errata.md); of Table 1 it is measured how fast the "
+    "regret grows."
+)
 RUNS = (
     "A training has the command that trains it alone. Trainings of one shape ran in one program "
     "and share its duration, which includes compilation. Returns are means over seeds at the last "
@@ -58,14 +62,14 @@ def page() -> str:
     ours = [*OURS, *our_claims(outcomes.values())]
     parts = [
         "# Claims of the paper, and what came out",
-        *ABOUT,
+        OPENING.format(paper=tally(STATEMENTS, outcomes), ours=tally(ours, outcomes)),
+        READING,
         "## Statements of the paper",
-        tally(STATEMENTS, outcomes),
         statement_table(STATEMENTS, outcomes),
         "## Statements of ours",
-        tally(ours, outcomes),
         statement_table(ours, outcomes),
         "## The runs behind the numbers",
+        MADE,
         RUNS,
         *(runs_section(outcome) for outcome in outcomes.values()),
     ]
@@ -130,8 +134,8 @@ def statement_row(statement: Statement, outcomes: Mapping[str, Outcome]) -> list
     numbers = [brief(claim) for claim in claims]
     if len(statement.claims) > 1:
         pairs = zip(claims, numbers, strict=True)
-        numbers = [f"`{claim.id}` *{claim.verdict}*: {text}" for claim, text in pairs]
-        numbers += [f"`{id_}`: {NOT_RUN}" for id_ in experiments if id_ not in outcomes]
+        numbers = [f"• *{claim.verdict}*: {text} (`{claim.id}`)" for claim, text in pairs]
+        numbers += [f"• {NOT_RUN} (`{id_}`)" for id_ in experiments if id_ not in outcomes]
     seeds = [seeds_of(outcomes[id_], claims) for id_ in experiments if id_ in outcomes]
     if printed is not None:
         experiments = [printed.experiment]

@@ -3,7 +3,8 @@
 usage: python docs/make_pictures.py [NAME…]        (all of them: half a minute)
 
 Colours have one meaning in all drawings: blue is NARL (the optimistic choice), orange UCRL2 or a
-confidence set, green what is true, grey what is left out.
+confidence set, green what is true, grey what is left out. Curves of trainings have the colours of
+their algorithms in reports and plots.
 """
 
 import sys
@@ -17,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 import narl
+from narl.palette import ALGORITHM_COLOURS, COLOURS
 from narl.report.contents import Series, load_outcome
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -322,21 +324,26 @@ def draw_pays() -> Figure:
     ]
     figure = Figure(figsize=(10, 5.6), layout="constrained")
     panels = figure.subplots(2, 3).ravel()
-    shown = {"NARL Gaussian": NARL, "PSRL": TRUE, "UCRL2": UCRL2}
+    tabular = {"NARL Gaussian": "narl-ucrl", "PSRL": "psrl", "UCRL2": "ucrl2"}
+    shown = {label: _colour(name) for label, name in tabular.items()}
     _draw_lines(panels[0], regret.series, shown)
     panels[0].set(title="RiverSwim: regret (low is good)", xlabel="episodes", yscale="log")
-    panels[0].legend(frameon=False, fontsize=8)
+    panels[0].legend(frameon=False, fontsize=9)
     shown = {
-        "NARL, noise on rewards": NARL,
+        "NARL, noise on rewards": _colour("narl"),
         "NARL, choice among models": "#56b4e9",
-        "SOMBRL": UCRL2,
-        "MBPO": GREEDY,
+        "SOMBRL": _colour("sombrl"),
+        "MBPO": _colour("mbpo"),
     }
     for axes, chart in zip(panels[1:], tasks, strict=True):
         _draw_lines(axes, chart.series, shown)
         axes.set(title=f"{chart.title}: return", xlabel="environment steps")
-    panels[1].legend(fontsize=8, loc="lower right", bbox_to_anchor=(1, 0.08), edgecolor="white")
+    panels[1].legend(fontsize=9, loc="lower right", bbox_to_anchor=(1, 0.08), edgecolor="white")
     return figure
+
+
+def _colour(algorithm: str) -> str:
+    return COLOURS[ALGORITHM_COLOURS[algorithm]].light
 
 
 def _draw_lines(axes: Axes, series: list[Series], colours: dict[str, str]) -> None:

@@ -45,7 +45,8 @@ narl play {folder}
 ```
 
 `narl play` needs a screen; without one, `narl eval` with `--video episode.gif` records an episode.
-Where Gymnasium asks for pygame, `pip install "gymnasium[classic-control]"` brings it. In Python,
+Recording needs the extra `video`, which also has pygame for Gymnasium's drawings: from the clone,
+`pip install -c constraints.txt ".[video]"`. In Python,
 `narl.load("{folder}")` is the agent, and its `predict(observation)[0]` the action.
 
 ## Returns

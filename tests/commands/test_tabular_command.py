@@ -97,7 +97,7 @@ def test_rewards_outside_the_unit_interval_give_a_note(call, tmp_path, rewards, 
 
 def test_mdp_is_built_and_options_are_checked_once(call, monkeypatch):
     from narl.options import check_value
-    from narl.tabular import checked_options, envs, mdp
+    from narl.tabular import checked_mdp, checked_options, envs
 
     calls = []
 
@@ -108,7 +108,7 @@ def test_mdp_is_built_and_options_are_checked_once(call, monkeypatch):
 
         return count
 
-    monkeypatch.setattr(envs, "make_mdp", counted("mdp", mdp.make_mdp))
+    monkeypatch.setattr(envs, "make_mdp", counted("mdp", checked_mdp.make_mdp))
     monkeypatch.setattr(checked_options, "check_value", counted("option", check_value))
     assert call("tabular", "ucrl2", *TINY, "--scale", "0.5", "--delta", "0.1").status == 0
     assert sorted(calls, key=str) == [("option", "delta"), ("option", "scale"), "mdp"]
