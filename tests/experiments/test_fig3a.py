@@ -257,7 +257,7 @@ def test_short_trainings_are_run_found_again_and_reported(call):
     answer = call("report", *outcome.runs, "--json")
     assert answer.status == 0
     names = ["returns", "promise-1", "promise-2", "radius-1", "radius-2"]
-    names += ["selected", "distance", "fallback"]
+    names += ["selected", "distance", "disagreement"]  # with `above` there is no fallback
     figures = [file for file in json.loads(answer.out)["files"] if file.endswith(".png")]
     prefix = "report-figures/train-toy-worlds-toy-v0"
     assert figures == [f"{prefix}-{name}.png" for name in names]
