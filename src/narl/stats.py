@@ -1,12 +1,9 @@
 """Statistics over seeds: summaries, bootstrap intervals, differences, and what n seeds can detect.
 
 Call `median_iqr` or `iqm` for a summary, `bootstrap_interval` or `aggregate_iqm` for one with an
-interval, `compare` for two samples. `narl.resampling` draws the resamples of `aggregate_iqm` and
-of the comparisons; other modules need not call it.
+interval, `compare` for two samples; these call `narl.resampling`, other modules need not.
 
-Every function takes NumPy arrays and leaves them unchanged. NaN is refused; +inf is accepted
-by the order statistics, where it means "never" (a task that was not solved). A bootstrap has a
-fixed random seed: the same numbers give the same interval.
+NaN is refused; +inf, "never", is accepted by the order statistics. A bootstrap has a fixed seed.
 """
 
 from collections.abc import Callable

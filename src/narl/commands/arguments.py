@@ -46,6 +46,28 @@ def either(name: str, hint: str = "", help: str | None = None) -> Any:
 Switch = Annotated[bool, tyro.conf.arg(help_behavior_hint="")]
 """An option without a value."""
 RunsFolder = Annotated[Path | None, value("DIR", "(default: $NARL_RUNS, or runs)")]
+TensorBoardFolder = Annotated[
+    str | None,
+    value("DIR", help="write metrics for TensorBoard to this folder (needs narl[tensorboard])"),
+]
+WandbProject = Annotated[
+    str | None,
+    value("PROJECT", help="write metrics to this project of Weights & Biases (needs narl[wandb])"),
+]
+TrustModule = Annotated[
+    bool,
+    tyro.conf.arg(
+        help_behavior_hint="",
+        help="import the module that the run names, if its environment is like my_module:MyEnv-v0",
+    ),
+]
+GoOnWithAnyCode = Annotated[
+    bool,
+    tyro.conf.arg(
+        help_behavior_hint="",
+        help="go on even if the code of a user's environment has changed since",
+    ),
+]
 
 
 def runs_folder(given: Path | None) -> Path:

@@ -12,6 +12,7 @@ from tyro.conf import Positional
 from narl.commands.arguments import (
     RunsFolder,
     Switch,
+    TrustModule,
     as_typed,
     errors_as_typed,
     parse,
@@ -45,8 +46,7 @@ class Eval:
     """evaluate every policy as it was at its best evaluation, not the last one"""
     video: Annotated[Path | None, value("FILE")] = None
     """record the first episode of the best seed as .mp4 or .gif (needs narl[video])"""
-    trust_env_module: Switch = False
-    """import the module that the run names, if its environment is like my_module:MyEnv-v0"""
+    trust_env_module: TrustModule = False
     runs: RunsFolder = None
     """folder of the runs"""
     json: Switch = False

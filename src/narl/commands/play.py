@@ -8,7 +8,15 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
-from narl.commands.arguments import RunsFolder, Switch, errors_as_typed, parse, runs_folder, value
+from narl.commands.arguments import (
+    RunsFolder,
+    Switch,
+    TrustModule,
+    errors_as_typed,
+    parse,
+    runs_folder,
+    value,
+)
 from narl.commands.find_run import RUN_HELP
 from narl.errors import EnvironmentFault, Failure
 from narl.validation import check_count
@@ -30,8 +38,7 @@ class Play:
     """play the policy of this seed"""
     best: Switch = False
     """play the policy as it was at the seed's best evaluation, not the last one"""
-    trust_env_module: Switch = False
-    """import the module that the run names, if its environment is like my_module:MyEnv-v0"""
+    trust_env_module: TrustModule = False
     runs: RunsFolder = None
     """folder of the runs"""
     json: Switch = False

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional
 
 from narl.commands.arguments import (
+    GoOnWithAnyCode,
     RunsFolder,
     Switch,
+    TensorBoardFolder,
+    TrustModule,
+    WandbProject,
     errors_as_typed,
     import_from_working_folder,
     parse,
@@ -34,14 +38,10 @@ class Resume:
     """
 
     run: Annotated[Positional[str], value("RUN", help=RUN_HELP)]
-    tensorboard: Annotated[str | None, value("DIR")] = None
-    """write metrics for TensorBoard to this folder (needs narl[tensorboard])"""
-    wandb: Annotated[str | None, value("PROJECT")] = None
-    """write metrics to this project of Weights & Biases (needs narl[wandb])"""
-    trust_env_module: Switch = False
-    """import the module that the run names, if its environment is like my_module:MyEnv-v0"""
-    any_code: Switch = False
-    """go on even if the code of a user's environment has changed since"""
+    tensorboard: TensorBoardFolder = None
+    wandb: WandbProject = None
+    trust_env_module: TrustModule = False
+    any_code: GoOnWithAnyCode = False
     runs: RunsFolder = None
     """folder of the runs"""
     json: Switch = False

@@ -6,7 +6,14 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from narl.commands.arguments import RunsFolder, Switch, import_from_working_folder, value
+from narl.commands.arguments import (
+    RunsFolder,
+    Switch,
+    TensorBoardFolder,
+    WandbProject,
+    import_from_working_folder,
+    value,
+)
 from narl.commands.config_arguments import ConfigCommand
 from narl.deep.checked_config import OTHER_NAMES
 from narl.deep.config import Config
@@ -57,10 +64,8 @@ class TrainArguments:
     """end the training if a step or an evaluation of an environment takes longer"""
     keep_data: Switch = False
     """keep buffers and optimisers in the run's folder, so that --extend can go on with it"""
-    tensorboard: Annotated[str | None, value("DIR")] = None
-    """write metrics for TensorBoard to this folder (needs narl[tensorboard])"""
-    wandb: Annotated[str | None, value("PROJECT")] = None
-    """write metrics to this project of Weights & Biases (needs narl[wandb])"""
+    tensorboard: TensorBoardFolder = None
+    wandb: WandbProject = None
     runs: RunsFolder = None
     """folder of the runs"""
     fresh: Switch = False

@@ -7,8 +7,12 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from narl.commands.arguments import (
+    GoOnWithAnyCode,
     RunsFolder,
     Switch,
+    TensorBoardFolder,
+    TrustModule,
+    WandbProject,
     errors_as_typed,
     import_from_working_folder,
     parse,
@@ -37,14 +41,10 @@ class Extend:
     """epochs between two checkpoints"""
     keep_data: Switch = False
     """keep the data again, so that the new run can be extended too"""
-    tensorboard: Annotated[str | None, value("DIR")] = None
-    """write metrics for TensorBoard to this folder (needs narl[tensorboard])"""
-    wandb: Annotated[str | None, value("PROJECT")] = None
-    """write metrics to this project of Weights & Biases (needs narl[wandb])"""
-    trust_env_module: Switch = False
-    """import the module that the run names, if its environment is like my_module:MyEnv-v0"""
-    any_code: Switch = False
-    """go on even if the code of a user's environment has changed since"""
+    tensorboard: TensorBoardFolder = None
+    wandb: WandbProject = None
+    trust_env_module: TrustModule = False
+    any_code: GoOnWithAnyCode = False
     runs: RunsFolder = None
     """folder of the runs"""
     json: Switch = False

@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from narl import storage
 from narl.deep.algorithm_registry import ALGORITHMS, MODEL_BASED, find_algorithm
-from narl.deep.config_options import LearningOptions, ModelOptions, OptimismOptions
+from narl.deep.config_options import LearningOptions, ModelOptions
+from narl.deep.optimism_options import OptimismOptions
 from narl.options import count, number, option, options_of
 from narl.remaining_time import StepSchedule
 

@@ -173,7 +173,7 @@ def _task_table(task: str, results: Mapping[str, Result]) -> Table:
             + [float(overall.mean()), float(overall.min()), None if label == MBPO else better]
         )
     return Table(
-        f"exploration-{_slug(task)}",
+        f"exploration-{slug(task)}",
         f"Returns: {task}",
         ["algorithm", "final return", "IQM of the final return", "worst seed's final return"]
         + ["mean return over the training", "worst seed's mean return"]
@@ -306,11 +306,12 @@ def _judgements(tasks: Mapping[str, Mapping[str, Result]]) -> dict[str, tuple[st
             text = f"On {task}, NARL with {'' if label == NOISY else 'its '}{how} has a larger "
             text += "return over the training than MBPO."
             if label in found:
-                judged[f"exploration-{_slug(task)}{id_}"] = text, _pays(found, label)
+                judged[f"exploration-{slug(task)}{id_}"] = text, _pays(found, label)
     return judged
 
 
-def _slug(task: str) -> str:
+def slug(task: str) -> str:
+    """Return the name of a task as a part of an id."""
     return task.replace(", ", "-").replace(" ", "-").replace(".", "")
 
 
@@ -331,7 +332,7 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
     scores = _scores(tasks)
     charts = [
         Chart(
-            f"exploration-{_slug(task)}-returns",
+            f"exploration-{slug(task)}-returns",
             task.capitalize(),
             "environment steps",
             "return",

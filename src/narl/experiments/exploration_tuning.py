@@ -27,6 +27,7 @@ from narl.experiments.exploration import (
     SAC,
     SMOKE,
     make_cell,
+    slug,
 )
 from narl.report.contents import Table
 
@@ -44,6 +45,16 @@ STEPS = {
     PUSHER: 7_500,
 }
 """The tasks on which options are tuned, and their environment steps."""
+
+
+TRIED: list[tuple[str, str, Any]] = [
+    (algorithm, name, value)
+    for algorithm in ALGORITHMS
+    if algorithm != SAC  # it has no option, and a program of its own
+    for name, values in [DIALS.get(algorithm, ("", ("",)))]
+    for value in values
+]
+"""Algorithm, option and value of every setting; algorithms without an option are there once."""
 
 
 class _Size(NamedTuple):
@@ -72,18 +83,15 @@ def cells(scale: Scale) -> dict[str, Config]:
 def task_cells(
     task: str, num_seeds: int = NUM_SEEDS, options: Mapping[str, Any] | None = None
 ) -> dict[str, Config]:
-    """Return the configurations of one task; algorithms without an option are there once."""
+    """Return the configurations of one task."""
     seeds = tuple(range(FIRST_SEED, FIRST_SEED + num_seeds))
     shared = {"steps": STEPS[task], **(options or {})}
-    made = {}
-    for algorithm in ALGORITHMS:
-        if algorithm == SAC:  # it has no option, and a program of its own
-            continue
-        name, values = DIALS.get(algorithm, ("", ("",)))
-        for value in values:
-            given = shared | ({name: value} if name else {})
-            made[_label(task, algorithm, name, value)] = make_cell(task, algorithm, seeds, given)
-    return made
+    return {
+        _label(task, algorithm, name, value): make_cell(
+            task, algorithm, seeds, shared | ({name: value} if name else {})
+        )
+        for algorithm, name, value in TRIED
+    }
 
 
 def _label(task: str, algorithm: str, name: str, value: Any) -> str:
@@ -109,21 +117,17 @@ def choose(task: str, results: Mapping[str, Result]) -> dict[str, Any]:
 def _table(task: str, results: Mapping[str, Result]) -> Table:
     chosen = choose(task, results)
     rows: list[list[Any]] = []
-    for algorithm in ALGORITHMS:
-        if algorithm == SAC:
-            continue
-        name, values = DIALS.get(algorithm, ("", ("",)))
-        for value in values:
-            returns = evaluation_returns(results[_label(task, algorithm, name, value)])
-            overall = returns.mean(axis=1)
-            shown = "none" if value is None else value
-            is_chosen = "chosen" if name and chosen[algorithm] == value else ""
-            rows.append(
-                [algorithm, name, shown, float(overall.mean()), float(overall.min())]
-                + [float(returns[:, -1].mean()), is_chosen]
-            )
+    for algorithm, name, value in TRIED:
+        returns = evaluation_returns(results[_label(task, algorithm, name, value)])
+        overall = returns.mean(axis=1)
+        shown = "none" if value is None else value
+        is_chosen = "chosen" if name and chosen[algorithm] == value else ""
+        rows.append(
+            [algorithm, name, shown, float(overall.mean()), float(overall.min())]
+            + [float(returns[:, -1].mean()), is_chosen]
+        )
     return Table(
-        f"exploration-tuning-{task.replace(', ', '-').replace(' ', '-').replace('.', '')}",
+        f"exploration-tuning-{slug(task)}",
         f"Options tried: {task}",
         ["algorithm", "option", "value", "mean return over the training", "worst seed's mean"]
         + ["final return", ""],
