@@ -93,7 +93,7 @@ def test_outcome_has_every_training_with_command_and_returns():
     assert (training.label, training.run, training.seeds) == ("NARL", "x", [3, 4])
     assert training.command.startswith("narl train toy_worlds:Toy-v0 --algo narl ")
     assert training.command.endswith("--seeds 3:5")
-    assert (training.steps, training.returns) == ([100, 200], [[1.0, 0.333333], [None, 9.0]])
+    assert (training.steps, training.returns) == ([100, 200], [[1.0, 0.3333333], [None, 9.0]])
     assert (training.seconds, training.replicas, training.device) == (12.3, 2, "cpu")
     assert found.runs == ["x", "x"]
 

@@ -18,6 +18,7 @@ from narl.report.contents import (
     Outcome,
     Table,
     Training,
+    rounded,
 )
 from narl.tabular.config import Config as TabularConfig
 from narl.tabular.stored_run import run_config, run_configs
@@ -210,20 +211,14 @@ def _training(label: str, result: Result) -> Training:
 
     cell, metrics = result.cell, result.run.metrics
     assert not isinstance(cell, TabularConfig)
-    returns = result.array("eval_return").T
     return Training(
         label=label,
         run=result.run.id,
         command=command_of(cell),
         seeds=list(cell.seeds),
         steps=[int(step) for step in result.array("step")],
-        returns=[[_rounded(x) for x in row] for row in returns],
+        returns=rounded(result.array("eval_return").T.tolist()),
         seconds=round(metrics["seconds"]["total"], 1),
         replicas=metrics.get("replicas"),
         device=result.run.environment.get("device"),
     )
-
-
-def _rounded(value: float) -> float | None:
-    """Return a number with six digits, and six decimals at most; None for NaN and infinity."""
-    return round(float(f"{value:.6g}"), 6) if np.isfinite(value) else None

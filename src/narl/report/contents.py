@@ -180,7 +180,7 @@ class Outcome:
 def save_outcome(outcome: Outcome, folder: Path) -> Path:
     """Write an outcome and its checksum to `<folder>/<id>-<scale>.json` and return the path."""
     path = folder / f"{outcome.id}-{outcome.scale}.json"
-    values = with_checksum(_rounded(dataclasses.asdict(outcome)))
+    values = with_checksum(rounded(dataclasses.asdict(outcome)))
     write_file(path, f"{_as_json(values)}\n".encode())
     return path
 
@@ -233,12 +233,12 @@ def _has_no_default(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     """Return plain values with numbers of seven digits, and None for NaN and infinity."""
     if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
+        return {key: rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(item) for item in value]
+        return [rounded(item) for item in value]
     if isinstance(value, bool | int | str) or value is None:
         return value
     number = float(value)
