@@ -143,19 +143,19 @@ def statement_row(statement: Statement, outcomes: Mapping[str, Outcome]) -> list
             measured = measure(printed, outcomes[printed.experiment])
             numbers, seeds = [describe(printed, *measured)], [str(measured[2])]
     where = re.sub(r"^ours[:;]? ?", "", statement.where)
+    links = [link(experiment, outcomes) for experiment in experiments]
     return [
         f"{statement.text} ({where})" if where else statement.text,
         statement.paper,
         "<br>".join(numbers) if claims or seeds else NOT_RUN,
         ", ".join(dict.fromkeys(seeds)) or NONE,
-        "<br>".join([f"*{verdict_of(statement, outcomes)}*", *map(link, experiments)]),
+        "<br>".join([f"*{verdict_of(statement, outcomes)}*", *links]),
     ]
 
 
-def link(experiment: str) -> str:
+def link(experiment: str, outcomes: Mapping[str, Outcome]) -> str:
     """Return the id of an experiment, which leads to the runs behind it if there are some."""
-    is_run = (RESULTS / f"{experiment}-paper.json").exists()
-    return f"[`{experiment}`](#{experiment})" if is_run else f"`{experiment}`"
+    return f"[`{experiment}`](#{experiment})" if experiment in outcomes else f"`{experiment}`"
 
 
 def claims_of(statement: Statement, outcomes: Mapping[str, Outcome]) -> list[Claim]:

@@ -3,7 +3,7 @@
 The folder holds the actor of one seed, the configuration and the learning curve, but no critics,
 models or data: `narl eval FOLDER`, `narl play FOLDER` and `narl.load(FOLDER)` work, learning on
 does not. The seed is the first of the training unless another is given, so that nobody chooses the
-one that looks best.
+one that looks best; its policy is the last one, or with ``--best`` that of its best evaluation.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import narl
 from narl import storage
 from narl.commands.eval import evaluate_seed
+from narl.commands.load_policy import load_policy
+from narl.deep.best_policy import read_best_actors
+from narl.deep.policy import policy_from
 from narl.deep.saved_agent import only_policy, read_saved_agent, write_saved_agent
 from narl.display import counted, figure, seeds_as_text
 from narl.errors import InputError
@@ -55,7 +57,7 @@ This policy in `narl eval`, {episodes} deterministic episodes:
 
 {measured}
 
-Every seed of the training at its last evaluation ({eval_episodes}); bold is this policy:
+Every seed of the training at its {which} evaluation ({eval_episodes}); bold is this policy:
 
 {final}
 
@@ -95,19 +97,23 @@ def make_card(
     evaluation: dict[str, Any],
     about: str | None,
     limits: str,
+    best: bool = False,
 ) -> str:
     """Return the text of the card."""
     config, machine, seconds = training.config, training.environment, training.seconds or {}
     num_steps = training.rows[-1]["step"]
     rule = "the first of the training" if seed == config.seeds[0] else "chosen by hand"
-    last_returns = map(figure, training.rows[-1]["eval_return"])
-    final = dict(zip(map(str, config.seeds), last_returns, strict=True))
+    returns = [row["eval_return"] for row in training.rows]
+    columns = list(zip(*returns, strict=True))
+    shown = list(map(max, columns)) if best else returns[-1]
+    final = dict(zip(map(str, config.seeds), map(figure, shown), strict=True))
     final[str(seed)] = f"**{final[str(seed)]}**"
     facts = {
         "environment": f"`{config.env}`",
         "algorithm": f"`{config.algo}`",
         "seed": f"{seed}, {rule}",
         "environment steps": str(num_steps),
+        "policy": _policy_fact(training, seed) if best else "the last one",
         "duration": f"{seconds['total']:.0f} s for {training.num_replicas} seeds in one program, "
         f"{len(config.seeds)} of them of this training ({seeds_as_text(config.seeds)})",
         "device": str(machine["device"]),
@@ -121,6 +127,7 @@ def make_card(
         folder=folder.as_posix(),
         episodes=NUM_EPISODES,
         measured=table([list(FIGURES), [figure(evaluation[x]) for x in FIGURES.values()]]),
+        which="best" if best else "last",
         eval_episodes=counted(config.eval_episodes, "episode"),
         final=table([["seed", *final], ["return", *final.values()]]),
         facts=table([["", ""], *([name, fact] for name, fact in facts.items())]),
@@ -129,12 +136,20 @@ def make_card(
     )
 
 
+def _policy_fact(training: TrainingSummary, seed: int) -> str:
+    """Return which of the policies of a seed was the best at an evaluation."""
+    place = training.config.seeds.index(seed)
+    best = max(training.rows, key=lambda row: row["eval_return"][place])
+    return f"that of the best evaluation, at step {best['step']}"
+
+
 def make_policy(
     run: Path,
     folder: Path,
     seed: int | None = None,
     about: str | None = None,
     limits: str = LIMITS,
+    best: bool = False,
 ) -> Path:
     """Write the policy of one seed of a run, and its card, into a new folder; return the folder."""
     if folder.exists():
@@ -143,9 +158,13 @@ def make_policy(
     training = summarise_training(stored)
     saved = read_saved_agent(run)
     seed = saved.config.seeds[0] if seed is None else seed
+    if best:
+        actors = policy_from(read_best_actors(run), saved.policy.seeds, saved.policy.interface)
+        saved = saved._replace(policy=actors)
+    agent = load_policy(run.parent, str(run), best=best).agent
+    evaluation = evaluate_seed(agent, NUM_EPISODES, seed)
+    card = make_card(folder, training, seed, evaluation, about, limits, best)
     policy = only_policy(saved, seed)
-    evaluation = evaluate_seed(narl.load(run), NUM_EPISODES, seed)
-    card = make_card(folder, training, seed, evaluation, about, limits)
     # What was recorded of the training's machine stays, but for the name of its kernel.
     system = str(stored.environment["platform"]).partition("-")[0]
     write_saved_agent(folder, policy, stored.environment | {"platform": system})
@@ -159,6 +178,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a finished run")
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder to make")
     parser.add_argument("--seed", type=int, help="seed of the policy (default: the first)")
+    parser.add_argument("--best", action="store_true", help="its best policy, not its last")
     parser.add_argument("--about", help="what the policy does, for the card")
     parser.add_argument("--limits", default=LIMITS, help="what it is not good for, for the card")
     try:

@@ -21,7 +21,7 @@ def log_row(step, returns):
 def result(config, returns):
     """Return a training with these returns [seeds, marks]."""
     returns = np.asarray(returns, float)
-    log = [log_row(step, column) for step, column in zip(STEPS, returns.T, strict=True)]
+    log = [log_row(step, column) for step, column in zip(STEPS, returns.T, strict=False)]
     metrics = {"seconds": {"total": 60.4}}
     return FakeResult(config, fake_run(metrics), {"eval_return": returns.T}, log)
 
@@ -78,3 +78,16 @@ def test_table_and_verdicts_by_hand():
     assert published[-1][1:4] == [125_000, 3280, 455]
     curve = found.charts[0].series[-1]
     assert (curve.label, curve.x[0], curve.y[0]) == (PUBLISHED, 15_000.0, 329.0)
+
+
+def test_trainings_that_were_stopped_early_are_compared_up_to_the_last_common_step():
+    spread = np.array([0.0, 10.0, -10.0, 5.0, -5.0])
+    narl = np.stack([1000.0 + spread, 3400.0 + spread], axis=1)
+    mbpo = np.stack([900.0 + spread], axis=1)
+    found = findings({"NARL, ε = 0.1": narl, MBPO: mbpo})
+    verdicts = {claim.id: claim.verdict for claim in found.claims}
+    # 1000 against 900 at 25 000 steps; 3400 against the published 3315 at 100 000.
+    assert verdicts == {"fig3b-mbpo-01": "holds", "fig3b-published-01": "holds"}
+    (note,) = found.notes
+    assert f"NARL, ε = 0.1 at step 100000, {MBPO} at step 25000" in note
+    assert "up to step 25000" in note

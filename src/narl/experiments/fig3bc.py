@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from narl.experiments.analysis import count_seeds, evaluation_returns, over_seeds
-from narl.experiments.experiment import Experiment, Findings, Result, Scale
+from narl.experiments.experiment import Experiment, Findings, Result, Scale, length
 from narl.experiments.fig3a import NEAREST, SELECTION, TINY
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
 from narl.paper import implements
@@ -175,10 +175,9 @@ def _table(task: _Task, results: Mapping[str, Result]) -> Table:
 
 def _judgements(task: _Task, results: Mapping[str, Result]) -> dict[str, Judgement]:
     """Return the judgement on every claim, by its id."""
-    over_training = {
-        label: evaluation_returns(result).mean(axis=1) for label, result in results.items()
-    }
-    final = {label: evaluation_returns(result)[:, -1] for label, result in results.items()}
+    returns = {label: evaluation_returns(result) for label, result in results.items()}
+    shared = min(found.shape[1] for found in returns.values())
+    over_training = {label: found[:, :shared].mean(axis=1) for label, found in returns.items()}
     radii = [label for label in results if label.startswith("NARL")]
     judged = {}
     for rival, id_ in ((MBPO, "mbpo"), (MBPO_SAME, "same-members")):
@@ -187,10 +186,12 @@ def _judgements(task: _Task, results: Mapping[str, Result]) -> dict[str, Judgeme
             key = f"{task.id}-{id_}-{label.rpartition(' ')[2].replace('.', '')}"
             judged[key] = judge_lower([part], "return over the training")
     for label in radii:
-        level = float(task.published[MARKS[-1]][0])
-        part = Part(PUBLISHED, level, label, final[label], fails_if_above=False)
-        key = f"{task.id}-published-{label.rpartition(' ')[2].replace('.', '')}"
-        judged[key] = judge_lower([part], "final return")
+        if marks := _marks(results[label]):
+            step, values = max(marks.items())
+            level = float(task.published[step][0])
+            part = Part(PUBLISHED, level, label, values, fails_if_above=False)
+            key = f"{task.id}-published-{label.rpartition(' ')[2].replace('.', '')}"
+            judged[key] = judge_lower([part], f"return at step {step}")
     return judged
 
 
@@ -200,12 +201,28 @@ def _claims(task: _Task, judged: Mapping[str, Judgement]) -> list[Claim]:
         (item,) = judgement.parts
         rival, narl = item.part.x_name, item.part.y_name
         if rival == PUBLISHED:
-            text = f"{narl} ends on {task.name} above the published return of MBPO."
+            text = f"{narl} reaches on {task.name} more than the published return of MBPO."
         else:
             text = f"{narl} has a larger return over the training on {task.name} than {rival}."
         where = "ours: the same members" if rival == MBPO_SAME else f"§6.2, Fig. 3({task.id[-1]})"
         claims.append(judgement.claim(id_, text, where))
     return claims
+
+
+def _stopped_early(results: Mapping[str, Result]) -> list[str]:
+    """Return a note about trainings that were stopped before their last step."""
+    last = {label: result.rows()[-1]["step"] for label, result in results.items()}
+    early = [
+        f"{label} at step {step}"
+        for (label, step), result in zip(last.items(), results.values(), strict=True)
+        if step < length(result.cell)
+    ]
+    if not early:
+        return []
+    return [
+        f"Stopped before the last step: {', '.join(early)}. Returns over the training are compared "
+        f"up to step {min(last.values())}; with the published curve, at the last step of the table."
+    ]
 
 
 def analyse(task: _Task, scale: Scale, results: Mapping[str, Result]) -> Findings:
@@ -232,6 +249,7 @@ def analyse(task: _Task, scale: Scale, results: Mapping[str, Result]) -> Finding
         ],
         tables=[_table(task, results), comparison_table(f"{task.id}-comparisons", judged)],
         claims=_claims(task, judged),
+        notes=_stopped_early(results),
     )
 
 
