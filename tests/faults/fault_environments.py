@@ -79,7 +79,7 @@ def bad_environments() -> Iterator[tuple[str, type[gymnasium.Env]]]:
     yield bad("reset gives an observation alone", reset=_give(_OBS))
     yield bad("terminated is None", step=_give((_OBS, 0.0, None, False, {})))
     yield bad("terminated is a string", step=_give((_OBS, 0.0, "no", False, {})))
-    yield bad("discrete actions", action_space=gymnasium.spaces.Discrete(2))
+    yield bad("binary actions", action_space=gymnasium.spaces.MultiBinary(2))
     yield bad("no spaces", observation_space=None)
     yield bad("close raises", close=_raise(ValueError("cannot close")))
 
