@@ -93,7 +93,8 @@ def test_play_shows_the_first_episode_of_the_evaluation(call, monkeypatch):
     folder = ROOT / "policies" / "mountain-car-continuous"
     answer = call("play", str(folder), "--episodes", "1", "--json")
     assert answer.status == 0, answer.err
-    assert json.loads(answer.out)["returns"] == narl.load(folder).evaluate(1).returns
+    shown, evaluated = json.loads(answer.out)["returns"], narl.load(folder).evaluate(1).returns
+    assert shown == pytest.approx(evaluated, rel=1e-9)  # last bits may depend on JAX's version
 
 
 @pytest.mark.parametrize("command", ["eval", "play"])

@@ -178,6 +178,7 @@ def test_our_claims_in_the_results_are_marked_as_ours() -> None:
     assert {claim.id for claim in claims if claim.is_ours} == {
         *("ablation-default", "fair-narl-best", "fair-riverswim"),
         *("fig3a-same-members", "fig3a-exclude-above"),
+        *("fig3b-same-members-01", "fig3b-same-members-05"),
     }
     assert all(x.is_ours for x in load_outcome(RESULTS / "exploration-paper.json").claims)
 
