@@ -225,6 +225,7 @@ def test_earlier_step_is_refused_beside_an_intact_later_one(two):
         ({"arrays": {"a b": np.zeros(1)}}, "array name 'a b' given; use letters, digits, _ . -"),
         ({"arrays": {"a": np.array(["text"])}}, "array a: dtype <U4 given; must be NumPy's"),
         ({"notes": {"best": float("inf")}}, "notes.best: inf given; must be a finite number"),
+        ({"notes": {"env": "\udc80"}}, r"notes.env: '\udc80' given; it must be text in UTF-8"),
     ],
 )
 def test_wrong_input_is_refused_before_anything_is_written(tmp_path, change, message):

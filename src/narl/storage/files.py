@@ -257,9 +257,20 @@ def to_json_values(field: str, value: Any, non_finite: str = "refuse") -> Any:
         raise InputError(f"{field}: {value} given; must be a finite number")
     if isinstance(value, float):
         return float(value)
+    if isinstance(value, str) and not _is_unicode(value):
+        raise InputError(f"{field}: {value!r} given; it must be text in UTF-8")
     if value is None or isinstance(value, str | bool | int):
         return value
     raise InputError(f"{field}: a {type(value).__name__} given; must be a JSON value")
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether text can be written; bytes that are no UTF-8 become such in arguments."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def json_bytes(value: Any) -> bytes:
