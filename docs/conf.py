@@ -89,6 +89,12 @@ def _entry(title: str) -> str:
     return title if title.startswith("narl") else title[0].upper() + title[1:]
 
 
+def name_readme(app: Sphinx, page: str, source: list[str]) -> None:
+    """Give the README the title that the menu has: the reference of the package is called narl."""
+    if page == "README":
+        source[0] = source[0].replace("# narl\n", "# The project at a glance\n", 1)
+
+
 def add_contents(app: Sphinx, page: str, source: list[str]) -> None:
     """Turn the tables of the first page into the site's table of contents, section by section."""
     if page != root_doc:
@@ -115,6 +121,7 @@ def write_front_page(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> None:
     """Register what happens while a page is read and after the build."""
+    app.connect("source-read", name_readme)
     app.connect("source-read", add_contents)
     app.connect("autodoc-process-docstring", read_sections)
     app.connect("build-finished", write_front_page)

@@ -7,10 +7,13 @@ confidence set, green what is true, grey what is left out. Curves of trainings h
 their algorithms in reports and plots.
 """
 
+import dataclasses
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import jax.numpy as jnp
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
@@ -19,7 +22,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 import narl
 from narl.palette import ALGORITHM_COLOURS, COLOURS
-from narl.report.contents import Series, load_outcome
+from narl.report.contents import Series, Training, load_outcome
 
 RESULTS = Path(__file__).parents[1] / "results"
 FOLDER = Path(__file__).with_name("pictures")
@@ -76,19 +79,16 @@ def draw_idea() -> Figure:
     x = np.linspace(0, 1, 200)
     data_x, data_y, members = bootstrap_members(np.random.default_rng(241), 5, x)
     at = 165
-    radius = 0.2
-    choice = narl.optimism.optimistic(members, radius, above_only=True)
+    radius = 0.24
+    choice = narl.optimism.optimistic(jnp.asarray(members), radius, above_only=True)
     chosen, admitted = np.asarray(choice.member), np.asarray(choice.admitted)
     axes = figure.add_subplot(grid[0, 0])
     mean = members.mean(axis=0)
     axes.fill_between(x, mean - radius, mean + radius, color=NARL, alpha=0.1, linewidth=0)
     for member in members:
         axes.plot(x, member, color=FAINT, linewidth=1.3)
-    assumed = np.array(choice.value)
-    assumed[np.abs(np.diff(assumed, prepend=assumed[0])) > 0.05] = (
-        np.nan
-    )  # another member is chosen
-    axes.plot(x, assumed, color=NARL, linewidth=2.6)
+    # Where another member is chosen the line jumps.
+    axes.plot(x, choice.value, color=NARL, linewidth=2.6, solid_joinstyle="round")
     axes.plot(data_x, data_y, "o", color=GREY, markersize=4)
     axes.axvline(x[at], color=GREY, linewidth=1, linestyle=(0, (3, 3)))
     axes.set(xlim=(0, 1), ylim=(-0.35, 1.35), xticks=[], yticks=[])
@@ -285,9 +285,10 @@ def draw_decomposition() -> Figure:
 
 def draw_riverswim() -> Figure:
     """Draw RiverSwim: six states, the current, the two rewards."""
-    figure = Figure(figsize=(9, 2.1), layout="constrained")
-    axes = figure.subplots()
-    axes.set(xlim=(-1.1, 6.1), ylim=(-1.05, 1.2), aspect="equal")
+    low, high = (-1.14, -1.08), (6.12, 1.12)
+    figure = Figure(figsize=(5.2, 5.2 * (high[1] - low[1]) / (high[0] - low[0])))
+    axes = figure.add_axes((0, 0, 1, 1))  # without margins, which cost much on a phone
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
     axes.axis("off")
     for state in range(6):
         colour = TRUE if state == 5 else UCRL2 if state == 0 else "white"
@@ -317,42 +318,62 @@ def draw_riverswim() -> Figure:
 def draw_pays() -> Figure:
     """Draw does it work (Fig. 1(a)) and when does it pay (five tasks), from stored outcomes."""
     regret = load_outcome(RESULTS / "fig1a-paper.json").charts[0]
-    tasks = [
-        chart
-        for chart in load_outcome(RESULTS / "exploration-paper.json").charts
-        if chart.id.endswith("-returns")
-    ]
-    figure = Figure(figsize=(10, 5.6), layout="constrained")
+    exploration = load_outcome(RESULTS / "exploration-paper.json")
+    tasks = [chart for chart in exploration.charts if chart.id.endswith("-returns")]
+    figure = Figure(figsize=(8.4, 5.7), layout="constrained")
     panels = figure.subplots(2, 3).ravel()
-    tabular = {"NARL Gaussian": "narl-ucrl", "PSRL": "psrl", "UCRL2": "ucrl2"}
-    shown = {label: _colour(name) for label, name in tabular.items()}
-    _draw_lines(panels[0], regret.series, shown)
+    dashed = {"linestyle": (0, (4, 2))}  # MBPO has the same colour
+    tabular: dict[str, dict[str, Any]] = {
+        "NARL Gaussian": {"color": _colour("narl-ucrl")},
+        "PSRL": {"color": _colour("psrl"), "label": "PSRL (RiverSwim)"},
+        "UCRL2": {"color": _colour("ucrl2"), "label": "UCRL2 (RiverSwim)", **dashed},
+    }
+    _draw_lines(panels[0], regret.series, tabular)
     panels[0].set(title="RiverSwim: regret (low is good)", xlabel="episodes", yscale="log")
-    panels[0].legend(frameon=False, fontsize=9)
-    shown = {
-        "NARL, noise on rewards": _colour("narl"),
-        "NARL, choice among models": "#56b4e9",
-        "SOMBRL": _colour("sombrl"),
-        "MBPO": _colour("mbpo"),
+    deep: dict[str, dict[str, Any]] = {
+        "NARL, noise on rewards": {"color": _colour("narl")},
+        "NARL, choice among models": {"color": "#56b4e9"},
+        "SOMBRL": {"color": _colour("sombrl")},
+        "MBPO": {"color": _colour("mbpo")},
     }
     for axes, chart in zip(panels[1:], tasks, strict=True):
-        _draw_lines(axes, chart.series, shown)
+        lines = [_within_seeds(x, exploration.trainings, chart.title) for x in chart.series]
+        _draw_lines(axes, lines, deep)
         axes.set(title=f"{chart.title}: return", xlabel="environment steps")
-    panels[1].legend(fontsize=9, loc="lower right", bbox_to_anchor=(1, 0.08), edgecolor="white")
+    keys = [*panels[1].lines, *panels[0].lines[1:]]  # NARL's line is blue in all panels
+    for axes in panels:
+        axes.title.set_fontsize(10)
+        axes.locator_params(axis="x", nbins=4)
+    figure.legend(handles=keys, loc="outside lower center", ncols=3, frameon=False)
     return figure
+
+
+def _within_seeds(series: Series, trainings: list[Training], task: str) -> Series:
+    """Return the series with its band, mean ± std, cut off at the lowest and the highest seed.
+
+    A standard deviation of returns near the largest possible one reaches beyond it.
+    """
+    label = f"{task[0].lower()}{task[1:]}: {series.label}"
+    (training,) = [item for item in trainings if item.label == label]
+    returns = np.array(training.returns, float)
+    if training.steps != series.x:
+        raise ValueError(f"{label}: the chart and the training differ in their steps")
+    low = np.maximum(np.array(series.low, float), returns.min(axis=0))
+    high = np.minimum(np.array(series.high, float), returns.max(axis=0))
+    return dataclasses.replace(series, low=low.tolist(), high=high.tolist())
 
 
 def _colour(algorithm: str) -> str:
     return COLOURS[ALGORITHM_COLOURS[algorithm]].light
 
 
-def _draw_lines(axes: Axes, series: list[Series], colours: dict[str, str]) -> None:
+def _draw_lines(axes: Axes, series: list[Series], looks: dict[str, dict[str, Any]]) -> None:
     by_label = {each.label: each for each in series}
-    for label, colour in colours.items():
+    for label, look in looks.items():
         each = by_label[label]
         y, low, high = (np.array(x, float) for x in (each.y, each.low, each.high))
-        axes.plot(each.x, y, color=colour, label=label)
-        axes.fill_between(each.x, low, high, color=colour, alpha=0.15, linewidth=0)
+        axes.plot(each.x, y, **{"label": label} | look)
+        axes.fill_between(each.x, low, high, color=look["color"], alpha=0.15, linewidth=0)
 
 
 DRAWINGS: dict[str, Callable[[], Figure]] = {

@@ -146,6 +146,35 @@ def test_shuffle_permutes_draws_that_count():
     assert mixed[0, :6].tolist() != (mixed[1, :6] - 10).tolist()
 
 
+@pytest.mark.parametrize("num_passes", [1, 2, 2.5])
+def test_epoch_with_few_rows_passes_over_them_several_times(num_passes):
+    config = dataclasses.replace(SMALL, model_batch=4)
+    parts, data = split(config=config), as_data(ROWS, 1, SMALL)
+    scale = fit_scale(data.inputs, jnp.arange(CAPACITY) < NUM_ROWS)
+    num_batches = -(-int(parts.num_train) // 4)
+    assert num_batches > 1
+
+    def train_epoch(weights, opt, config, num_train):
+        progress = _Progress(weights, opt, weights.network, jnp.zeros(3), parts.chosen, 0, 0)
+        return _train_epoch(progress, data, scale, num_train, config)
+
+    least = int(num_passes * num_batches)
+    several = dataclasses.replace(config, least_model_batches=least)
+    found = train_epoch(untrained().weights, untrained().opt, several, parts.num_train)
+    expected, left = (untrained().weights, untrained().opt), least
+    while left > 0:  # by hand: whole passes, and the beginning of another
+        rows = min(int(parts.num_train), 4 * left)
+        expected = train_epoch(*expected, config, jnp.int32(rows))
+        left -= num_batches
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7), *[found, expected]
+    )
+    if num_passes == 1:
+        assert_same(
+            found, train_epoch(untrained().weights, untrained().opt, config, parts.num_train)
+        )
+
+
 def test_held_and_absent_rows_never_train():
     once = dataclasses.replace(SMALL, most_model_epochs=1)
     parts = split(config=once)

@@ -15,7 +15,7 @@ from html_reader import HtmlReader
 
 from narl.palette import COLOURS
 from narl.report.contents import Chart, Claim, Introduction, Section, Series, Table, load_outcome
-from narl.report.page import chart_anchor, compose_page
+from narl.report.page import chart_anchor, compose_page, short_statements
 from narl.report.series import RANK
 
 HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>'\"&amp;<!--"
@@ -76,7 +76,7 @@ def test_page_holds_everything_in_the_outcomes(reader: HtmlReader) -> None:
     badges = reader.texts("span", "badge")
     counts = {"✓holds": 2, "✗fails": 1, "?undecided": 1}
     assert {words: badges.count(words) for words in counts} == counts
-    short = {"✓order", "✗linear", "?best", "✓best"}  # in the summary
+    short = {"✓NARL has less regret than UCRL2", "?Bootstrap is the best"}  # in the summary
     assert short <= set(badges)
     assert reader.texts("p", "empty") == ["There is no data for this chart."]
 
@@ -126,7 +126,8 @@ def test_second_scale_of_an_experiment_is_not_counted_twice() -> None:
     small = small_section(scale="small", claims=[dataclasses.replace(claim, verdict="undecided")])
     reader = read_page(large, small)
     (text,) = reader.texts("header")
-    assert "1 experiment, 2 charts, 1 claim of the paper put to the test: ✓1 holds" in text
+    count = "1 experiment (1 also at a smaller scale), 2 charts, 1 claim of the paper put to the"
+    assert f"{count} test: ✓1 holds" in text
     assert reader.texts("span", "scale") == ["paper scale", "small scale"]
 
 
@@ -150,8 +151,33 @@ def test_only_the_first_table_is_open_and_ends_are_shown_in_brackets() -> None:
     tables = [Table(id_, id_, columns, [["a", 0.44, 0.1358, 0.7259, 10]]) for id_ in "tu"]
     reader = read_page(small_section(tables=tables))
     assert ["open" in part.attributes for part in reader.find("details", "block")] == [True, False]
-    assert reader.texts("td", "num")[:2] == ["0.44 [0.1358, 0.7259]", "10"]
+    assert reader.texts("td", "num")[:2] == ["0.4400 [0.1358, 0.7259]", "10"]
     assert len(reader.find("th", scope="col")) == 3 + 2 * 3  # of the summary and of both tables
+
+
+def test_statements_of_the_summary_are_short_and_differ() -> None:
+    same = "NARL has a larger return over the whole training than the best of the other algorithms"
+    statements = [
+        "`narl` is better.",
+        f"{same}, with three members.",
+        f"{same}, with seven members.",
+        "UCRL2 does poorly, however the regret is measured on RiverSwim, chain and Deep Sea "
+        "(at every size).",
+    ]
+    assert short_statements(statements) == [
+        "narl is better",
+        f"{same}, with three members",
+        f"{same}, with seven members",
+        "UCRL2 does poorly, however the regret is measured on RiverSwim, chain and Deep Sea…",
+    ]
+
+
+def test_statements_of_the_results_stay_apart() -> None:
+    for path in RESULTS.glob("*.json"):
+        statements = [claim.statement for claim in load_outcome(path).claims]
+        short = short_statements(statements)
+        assert len(set(short)) == len(short)
+        assert all(len(words) <= 100 for words in short)
 
 
 @pytest.mark.parametrize(
@@ -272,6 +298,19 @@ def test_captions_name_points_and_series_that_are_not_drawn(page: str) -> None:
     assert "Horizontal line" not in own
     assert "Without data: greedy." in page
     assert 'data-series="greedy"' not in page
+
+
+def test_figures_of_a_table_have_the_decimals_of_their_intervals() -> None:
+    columns = ["a", "mean", "± std", "lowest seed", "x", "low", "high", "other"]
+    rows = [
+        ["b", -40.2, 10.523, -50.56, -30.7, -50.56, -10.19, 0.5],
+        ["c", -20.945, 3.0, -25.0, 0.123, -1.5, 2.0, 0.25],
+    ]
+    reader = read_page(small_section(tables=[Table("t", "T", columns, rows)]))
+    assert reader.texts("td", "num") == [
+        *("−40.20", "10.52", "−50.56", "−30.70 [−50.56, −10.19]", "0.50"),
+        *("−20.95", "3.00", "−25.00", "0.12 [−1.50, 2.00]", "0.25"),
+    ]
 
 
 def test_tables_sort_by_numbers_and_by_leading_numbers_of_texts() -> None:

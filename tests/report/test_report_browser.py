@@ -11,7 +11,7 @@ from test_page import HOSTILE
 from test_run_list import training_section
 
 from narl.report.contents import Introduction, Series, Table
-from narl.report.number_format import format_number
+from narl.report.number_format import format_rows
 from narl.report.page import chart_anchor, compose_page
 from narl.report.series import RANK, choose_looks, lines_of
 
@@ -171,10 +171,11 @@ def test_pointer_and_arrow_keys_show_values_and_quartiles(tab: Tab) -> None:
     assert rows == [
         [
             series.label,
-            format_number(series.y[-1]),
-            f"{format_number(series.low[-1])} to {format_number(series.high[-1])}",
+            y,
+            f"{low} to {high}",
         ]
         for series in regret
+        for y, low, high in format_rows([[series.y[-1], series.low[-1], series.high[-1]]])
     ]
     place = tip.bounding_box()
     assert min(place["x"], place["y"]) >= 0
@@ -298,8 +299,13 @@ def test_bars_show_their_values_and_rows_their_numbers(open_page) -> None:
     tab.page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 0.5 * box["height"])
     playwright.expect(tab.page.locator("#tip p")).to_have_text(f"{RANK} 1")
     assert tab.page.locator("#tip th").all_inner_texts() == ["b", "a"]
-    texts = tab.page.locator("#chart-exp-smoke-rows .role-mark.mark-text text").all_text_contents()
-    assert texts == ["first: 0.44 [0.1, 0.7]"]
+    name = "#chart-exp-smoke-rows .role-axis-label text tspan"
+    tab.wait_for_count(name, 2)
+    assert tab.page.locator(name).all_text_contents() == ["first", "0.444 [0.100, 0.700]"]
+    interval = tab.page.locator("#chart-exp-smoke-rows .mark-rule line").first.bounding_box()
+    place = tab.page.locator(name).last.bounding_box()
+    assert place["x"] + place["width"] < interval["x"]
+    assert tab.page.locator("#chart-exp-smoke-rows .plot").bounding_box()["height"] < 120
 
 
 def test_wide_tables_fit_a_desktop_and_scroll_inside_themselves_on_a_phone(open_page) -> None:

@@ -41,7 +41,7 @@ def chart_ids(*trainings: TrainingSummary) -> list[str]:
 
 
 def table_of(section: Section, id_: str) -> list[dict[str, Any]]:
-    (table,) = [table for table in section.tables if table.id == id_]
+    (table,) = [table for table in section.all_tables if table.id == id_]
     return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
 
 
@@ -205,7 +205,7 @@ def test_missing_numbers_are_gaps() -> None:
     first, second = chart_of(section, "seeds").series
     assert (first.y, second.y) == ([1.0, None, None, 4.0], [3.0, 6.0, 2.0, 4.0])
     both = section_of(summary(config, [None, 6.0]), summary(training("mbpo"), [5.0]))
-    assert [row["return"] for row in table_of(both, "results")] == [None, 5.0]
+    assert [row["mean return"] for row in table_of(both, "results")] == [None, 5.0]
 
 
 def test_level_of_solved_is_drawn_where_it_is_near() -> None:
@@ -232,7 +232,7 @@ def test_table_of_results_by_hand() -> None:
             "training": "NARL",
             "seeds": 3,
             "steps": 250,
-            "return": 3.0,
+            "mean return": 3.0,
             "± std": pytest.approx((14 / 3) ** 0.5),
             "lowest seed": 1.0,
             "highest seed": 6.0,
@@ -243,7 +243,7 @@ def test_table_of_results_by_hand() -> None:
             "training": "SAC",
             "seeds": 1,
             "steps": 250,
-            "return": 5.0,
+            "mean return": 5.0,
             **dict.fromkeys(["± std", "lowest seed", "highest seed", "steps to solve"]),
             "solved by": "0 of 1",
         },
@@ -254,18 +254,51 @@ def test_table_of_differences_is_paired_where_the_seeds_are_the_same() -> None:
     first = summary(training("narl", seeds=(0, 1, 2)), [1.0, 2.0, 6.0])
     same = summary(training("mbpo", seeds=(0, 1, 2)), [0.0, 1.0, 5.0])
     others = summary(training("sac", seeds=(5, 6)), [1.0, 3.0])
-    paired, unpaired = table_of(section_of(first, same, others), "differences")
+    paired, unpaired, last = table_of(section_of(first, same, others), "differences")
     # Seed by seed the difference is 1, so that the interval has no width.
     assert paired == {
         "difference of": "NARL − MBPO",
         "mean return": 1.0,
         "low": 1.0,
         "high": 1.0,
+        "better": "NARL",
         "seeds": "3, paired",
     }
     expected = difference([1.0, 2.0, 6.0], [1.0, 3.0])
-    assert list(unpaired.values()) == ["NARL − SAC", *expected, "3 and 2"]
+    assert list(unpaired.values()) == ["NARL − SAC", *expected, "undecided", "3 and 2"]
     assert expected.low < 0 < expected.high
+    assert last["difference of"] == "MBPO − SAC"
+    (turned,) = table_of(section_of(same, first), "differences")
+    assert (turned["difference of"], turned["better"]) == ("MBPO − NARL", "NARL")
+
+
+def test_same_seeds_in_another_order_are_not_paired() -> None:
+    first = summary(training("narl", seeds=(0, 1, 2)), [1.0, 2.0, 6.0])
+    turned = summary(training("mbpo", seeds=(2, 1, 0)), [5.0, 1.0, 0.0])
+    (row,) = table_of(section_of(first, turned), "differences")
+    assert row["seeds"] == "3 and 3"
+    assert row["low"] < 0 < row["high"]
+
+
+@pytest.mark.parametrize(
+    ("num", "pairs"),
+    [
+        (2, ["0 − 1"]),
+        (4, ["0 − 1", "0 − 2", "0 − 3", "1 − 2", "1 − 3", "2 − 3"]),
+        (5, ["0 − 1", "0 − 2", "0 − 3", "0 − 4"]),
+    ],
+)
+def test_differences_are_of_all_pairs_of_up_to_four_trainings(num: int, pairs: list[str]) -> None:
+    sizes = [8, 16, 32, 64, 128][:num]
+    section = section_of(*(summary(training(batch=size, seeds=(0, 1))) for size in sizes))
+    names = {f"SAC, batch {size}": str(place) for place, size in enumerate(sizes)}
+    compared = [
+        " − ".join(names[label] for label in row["difference of"].split(" − "))
+        for row in table_of(section, "differences")
+    ]
+    assert compared == pairs
+    assert section.comparison is not None
+    assert ("The first training is compared" in section.comparison.caption) == (num > 4)
 
 
 def test_difference_without_an_interval_is_left_out() -> None:
@@ -273,15 +306,35 @@ def test_difference_without_an_interval_is_left_out() -> None:
     gap = summary(training("mbpo", seeds=(0, 1)), [None, 2.0])
     single = summary(training("sac"), [5.0])
     for trainings in ([first], [first, gap], [first, single], [single, first]):
-        assert [table.id for table in section_of(*trainings).tables] == ["results", "seconds"]
+        section = section_of(*trainings)
+        assert (section.comparison, len(section.tables)) == (None, 2)
     longer = summary(training("mbpo", seeds=(0, 1)), [0.0, 0.0], [1.0, 1.0])
-    _, table, _ = section_of(first, longer, gap).tables
+    table = section_of(first, longer, gap).comparison
+    assert table is not None
     assert (len(table.rows), "differ in their numbers of steps" in table.caption) == (1, True)
+    level = summary(training("mbpo", seeds=(0, 1)), [0.0, 0.0])
+    table = section_of(first, level, summary(training("sac"), [5.0], [6.0])).comparison
+    assert table is not None
+    assert "differ in their numbers of steps" not in table.caption
+
+
+def test_titles_name_the_statistic() -> None:
+    section = section_of(*(summary(training(algo, seeds=(0, 1))) for algo in ("narl", "sac")))
+    assert "interquartile mean" in chart_of(section, "iqm").title
+    assert section.tables[0].title.endswith(": mean of the returns")
+
+
+def test_captions_of_the_ensemble_have_no_riddles() -> None:
+    section = section_of(summary(training("narl")))
+    inside, distance = chart_of(section, "promise"), chart_of(section, "distance")
+    assert "how much more the model promises than the environment gives" in inside.caption
+    assert "estimation error" not in inside.caption
+    assert distance.y_label == "distance from the members' mean"
 
 
 def test_empty_columns_are_left_out() -> None:
     section = section_of(summary(training(env=TOY)))
-    assert list(table_of(section, "results")[0]) == ["training", "seeds", "steps", "return"]
+    assert list(table_of(section, "results")[0]) == ["training", "seeds", "steps", "mean return"]
     assert {"models", "rollouts"}.isdisjoint(table_of(section, "seconds")[0])
 
 
@@ -344,10 +397,16 @@ def test_page_of_trainings_has_sections_and_no_claims() -> None:
     reader = HtmlReader(compose_page(training_sections(trainings)))
     assert len(reader.ids()) == len(set(reader.ids()))
     skip, *contents = reader.links()
-    sections = [link for link in contents if not link.startswith("chart-")]
+    tables = [link for link in contents if "-table-" in link]
+    pole, toy = "train-invertedpendulum-v5", "train-toy-worlds-toy-v0"
+    assert tables == [
+        *(f"{pole}-table-{id_}" for id_ in ("differences", "results", "seconds")),
+        *(f"{toy}-table-{id_}" for id_ in ("results", "seconds")),
+    ]
+    sections = [link for link in contents if not link.startswith("chart-") and link not in tables]
     assert sections == ["train-invertedpendulum-v5", "train-toy-worlds-toy-v0"]
     assert skip == sections[0]
-    assert len(contents) == 2 + 14
+    assert len(contents) == 2 + 14 + 5
     assert set(reader.links()) <= set(reader.ids())
     assert reader.texts("title") == [f"narl report: {POLE}, {TOY}"]
     assert reader.texts("h1") == [f"{POLE}, {TOY}"]
@@ -360,3 +419,20 @@ def test_page_of_trainings_has_sections_and_no_claims() -> None:
     assert reader.texts("code", "command") == [item.command for item in trainings]
     single = HtmlReader(compose_page(training_sections(trainings[2:])))
     assert single.texts("p", "lead") == ["1 training, 6 charts"]
+
+
+def test_differences_come_directly_after_the_chart_of_returns() -> None:
+    trainings = [summary(training(algo, seeds=(0, 1))) for algo in ("narl", "mbpo")]
+    reader = HtmlReader(compose_page(training_sections(trainings)))
+    parts = [
+        element.attributes["id"]
+        for element in reader.elements
+        if element.tag in ("figure", "details") and "id" in element.attributes
+    ]
+    section = "train-invertedpendulum-v5"
+    assert parts[:3] == [
+        f"chart-{section}-returns",
+        f"{section}-table-differences",
+        f"chart-{section}-iqm",
+    ]
+    assert reader.links()[1:5] == [section, *parts[:3]]

@@ -10,7 +10,7 @@ from fake_outcomes import fake_sections, growing, line_chart
 from narl.palette import Look
 from narl.report.contents import Chart, Series
 from narl.report.figures import draw_figure
-from narl.report.number_format import format_column, format_number
+from narl.report.number_format import format_column, format_number, format_rows
 from narl.report.series import (
     MEMBERS,
     RANK,
@@ -117,7 +117,7 @@ def test_form_follows_from_the_x_axis(changes: dict, form: str) -> None:
     drawn = drawing(chart, choose_looks([chart]))
     assert form_of(chart) == drawn["form"] == form
     marks = {layer["mark"]["type"] for layer in drawn["spec"]["layer"]}
-    own = {"line": "line", "bars": "bar", "dots": "rule", "rows": "text"}
+    own = {"line": "line", "bars": "bar", "dots": "rule", "rows": "point"}
     assert own[form] in marks
     assert ("line" in marks) == (form == "line")
 
@@ -219,3 +219,32 @@ def test_columns_of_numbers_have_equal_decimals_unless_far_apart() -> None:
     assert format_column([1.0, 0.1, 0.002]) == ["1.000", "0.100", "0.002"]
     assert format_column([-39158.32, -7.557]) == ["−39,158", "−7.557"]
     assert format_column([1e-7, 5.25]) == ["1e−7", "5.25"]
+
+
+def test_rows_of_numbers_have_equal_decimals() -> None:
+    assert format_rows([[-30.7, -50.56, -10.19]]) == [["−30.70", "−50.56", "−10.19"]]
+    assert format_rows([[0.444, 0.1, 0.7]], digits=3) == [["0.444", "0.100", "0.700"]]
+    assert format_rows([[5.0, 4.5], [None, 20.25]]) == [["5.00", "4.50"], ["–", "20.25"]]
+    assert format_rows([[-0.001, 52.5]]) == [["0.0", "52.5"]]
+    assert format_rows([[1526.8], [5.1234]]) == [["1,527"], ["5.123"]]  # far apart
+    assert format_rows([[2e-5, 1e-5]]) == [["2e−5", "1e−5"]]
+    assert format_rows([[3, 20], [None, None]]) == [["3", "20"], ["–", "–"]]
+    assert format_rows([]) == []
+
+
+def test_rows_have_their_names_left_of_the_axis_and_even_numbers() -> None:
+    series = [
+        Series("a", [1.0], [0.53], [0.46], [0.6]),
+        Series("b", [1.0], [0.6581], [0.5564], [0.7598]),
+        Series("c", [1.0], [0.2]),
+    ]
+    chart = line_chart(*series, x_label="", y_label="probability", reference=0.5)
+    drawn = drawing(chart, choose_looks([chart]))
+    assert [line["text"] for line in drawn["series"]] == [
+        "0.530 [0.460, 0.600]",
+        "0.658 [0.556, 0.760]",
+        "0.200",
+    ]
+    layers = drawn["spec"]["layer"]
+    assert {layer["mark"]["type"] for layer in layers} == {"rule", "point"}
+    assert "split" in layers[-1]["encoding"]["y"]["axis"]["labelExpr"]

@@ -29,7 +29,10 @@ PER_REPLICA = (
     *("bonus_weight", "reach", "one_member_per"),
 )
 """The options in which the replicas of one program may differ."""
-_ADDED_LATER = ("stop_when_no_better", "critic_norm", "recent_starts", "choose_among")
+_ADDED_LATER = (
+    *("stop_when_no_better", "critic_norm", "recent_starts", "choose_among"),
+    "least_model_batches",
+)
 """Options that a record leaves out at their default, so that ids of earlier runs stay."""
 
 

@@ -194,9 +194,20 @@ class ModelOptions:
     holdout_most: int = count(
         5000, "largest number of transitions that are held out", _MODEL, used_by=MODEL_BASED
     )
+    least_model_batches: int = option(
+        1,
+        "least number of batches in an epoch of a fit; where data are few, an epoch passes over "
+        "them several times",
+        details="With 1 an epoch is one pass, as in MBPO: with 500 transitions that are two "
+        "batches, and a fit can end after a dozen steps of gradient descent.",
+        metavar="N",
+        minimum=1,
+        used_by=MODEL_BASED,
+        group=_MODEL,
+    )
     patience: int = option(
         5,
-        "passes over the data without a better model after which a fit ends",
+        "epochs without a better model after which a fit ends",
         metavar="N",
         minimum=0,
         used_by=MODEL_BASED,
@@ -204,7 +215,7 @@ class ModelOptions:
     )
     most_model_epochs: int = count(
         1000,
-        "largest number of passes over the data in one fit",
+        "largest number of epochs, which are passes over the data, in one fit",
         _MODEL,
         used_by=MODEL_BASED,
         preset=True,

@@ -153,7 +153,7 @@ def _shuffle(key: PRNGKeyArray, chosen: Int[Array, "M C"], num_train: Array) -> 
 def _train_epoch(
     progress: _Progress, data: Data, scale: Scale, num_train: Array, config: Config
 ) -> tuple[Weights, optax.OptState]:
-    """Do one pass over each member's samples."""
+    """Do one pass over each member's samples; several where they are few."""
     opt = optimiser(config)
     size = min(config.model_batch, progress.chosen.shape[1])
     # The whole epoch in one gather: in the loop it would be two more small kernels per batch.
@@ -162,16 +162,19 @@ def _train_epoch(
 
     def step(i: Array, now: tuple[Weights, optax.OptState]) -> tuple[Weights, optax.OptState]:
         weights, state = now
+        first = (i if is_one_pass else i % num_batches) * size
         batch = jax.tree.map(
-            lambda x: jax.lax.dynamic_slice_in_dim(x, i * size, size, axis=1), ordered
+            lambda x: jax.lax.dynamic_slice_in_dim(x, first, size, axis=1), ordered
         )
-        present = (i * size + jnp.arange(size) < num_train).astype(jnp.float32)
+        present = (first + jnp.arange(size) < num_train).astype(jnp.float32)
         grad = jax.grad(model_loss)(weights, scale, *batch, present, config.beta_nll)
         change, state = opt.update(grad, state)
         return optax.apply_updates(weights, change), state
 
     num_batches = (num_train + size - 1) // size
-    return jax.lax.fori_loop(0, num_batches, step, (progress.weights, progress.opt))
+    is_one_pass = config.least_model_batches == 1
+    num_steps = num_batches if is_one_pass else jnp.maximum(num_batches, config.least_model_batches)
+    return jax.lax.fori_loop(0, num_steps, step, (progress.weights, progress.opt))
 
 
 def _first_progress(ensemble: Ensemble, chosen: Int[Array, "M C"]) -> _Progress:

@@ -36,6 +36,7 @@ class AgentSettings(TypedDict, total=False):
     beta_nll: float
     model_learning_rate: float
     model_batch: int
+    least_model_batches: int
     holdout_share: float
     holdout_most: int
     patience: int

@@ -131,6 +131,13 @@ class Section:
     """Versions of packages and the device."""
     scale: str | None = None
     """The scale of an experiment; None for trainings."""
+    comparison: Table | None = None
+    """A table that answers what the first chart asks; it is shown directly after this chart."""
+
+    @property
+    def all_tables(self) -> list[Table]:
+        """The tables in the order of the page."""
+        return [*([] if self.comparison is None else [self.comparison]), *self.tables]
 
     @property
     def name(self) -> str:

@@ -25,8 +25,8 @@ def model_return_chart(id_: str, label: str, rows: Rows, over: str, idea: str = 
     series = [curve(DRAWS, with_model, "model_return"), curve(OUTSIDE, with_model, "eval_return")]
     text = (
         f"{over} Returns of the deterministic policy from the same first states: inside the "
-        "ensemble with its selection, and in the environment. The difference between the first "
-        f"line and the last is the deep estimation error{idea}."
+        "ensemble with its selection, and in the environment. The first line minus the last is how "
+        f"much more the model promises than the environment gives{idea}."
     )
     if all("mean_model_return" in row for row in with_model):  # older runs have none
         series.insert(1, curve(MEANS, with_model, "mean_model_return"))
@@ -89,11 +89,12 @@ def member_charts(
             f"{prefix}distance",
             "Each member's distance from the mean",
             RANK,
-            "‖ŝ′ − mean over members‖",
+            "distance from the members' mean",
             series("distance"),
             caption=f"{over} Members are ranked after every fit by their error on held-out data, "
-            f"then fits are averaged{idea}. The distance between a member's mean next state and "
-            "the mean of all members, in the units of the observation.",
+            f"then fits are averaged{idea}. Each member predicts the next state; the distance is "
+            "the length of the difference between its prediction and the mean prediction of all "
+            "members, in the units of the observation.",
         ),
     ]
 

@@ -48,11 +48,11 @@ def _check(sections: Sequence[Section], out: Path) -> None:
     _check_unique("two charts are named", charts)
     for section in sections:
         duplicate = f"experiment {section_anchor(section)} has two"
-        _check_unique(f"{duplicate} tables", [anchor(item.id) for item in section.tables])
+        _check_unique(f"{duplicate} tables", [anchor(item.id) for item in section.all_tables])
         _check_unique(f"{duplicate} claims", [anchor(item.id) for item in section.claims])
         for chart in section.charts:
             check_chart(chart)
-        for table in section.tables:
+        for table in section.all_tables:
             for number, row in enumerate(table.rows, start=1):
                 if len(row) != len(table.columns):
                     raise InputError(

@@ -11,11 +11,13 @@ from typing import Any
 
 from narl.palette import Look
 from narl.report.contents import Claim, Table
-from narl.report.number_format import MISSING, format_column, format_number
+from narl.report.number_format import MISSING, format_column, format_rows
 from narl.report.series import Form
 
 MOST_ROOMY = 6
 """Columns up to which a table is set in letters of the usual size."""
+PARTS = ("low", "high", "± std", "lowest seed", "highest seed")
+"""Columns whose numbers belong to the column before them and have as many decimals."""
 MARKS = {"holds": "✓", "fails": "✗", "undecided": "?"}
 
 _LEADING_NUMBER = re.compile(r"[<>≤≥≈~]?\s*([-−+]?\d[\d,]*\.?\d*(?:e[-−+]?\d+)?)(?![\w.])")
@@ -104,10 +106,7 @@ def table(item: Table, id: str, *, is_open: bool = True) -> str:
     columns = [[row[place] for row in item.rows] for place in range(len(item.columns))]
     numeric = [_is_numeric(cells) for cells in columns]
     kinds = ["num" if right else "" for right in numeric]
-    shown = [
-        format_column(cells) if right else [_cell(cell) for cell in cells]
-        for cells, right in zip(columns, numeric, strict=True)
-    ]
+    shown = _formatted(item.columns, columns, numeric)
     has_ends = [item.columns[i + 1 : i + 3] == ["low", "high"] for i in range(len(columns))]
     heads = [
         f'<th scope="col"{_class(kinds[place])}><button type="button">'
@@ -122,7 +121,7 @@ def table(item: Table, id: str, *, is_open: bool = True) -> str:
             key = f' data-sort="{text(_sort_key(row[place]))}"'
             words = inline(shown[place][index])
             if has_ends[place]:
-                low, high = map(format_number, row[place + 1 : place + 3])
+                low, high = shown[place + 1][index], shown[place + 2][index]
                 words += f' <span class="ends">[{low}, {high}]</span>'
             name = kinds[place] or ("whole" if len(shown[place][index]) <= 30 else "")
             cells.append(f"<{tag}{scope}{_class(name)}{key}>{words}</{tag}>")
@@ -136,6 +135,26 @@ def table(item: Table, id: str, *, is_open: bool = True) -> str:
         f"<tbody>{''.join(rows)}</tbody></table></div>"
         f"{prose(item.caption, 'muted small')}</details>"
     )
+
+
+def _formatted(
+    names: Sequence[str], columns: Sequence[list[Any]], numeric: Sequence[bool]
+) -> list[list[str]]:
+    """Return the texts of all cells, column by column; `PARTS` are formatted with their figure."""
+    shown: list[list[str]] = []
+    while (start := len(shown)) < len(columns):
+        end = start + 1
+        if not numeric[start]:
+            shown.append([_cell(cell) for cell in columns[start]])
+            continue
+        while end < len(columns) and names[end] in PARTS and numeric[end]:
+            end += 1
+        if end == start + 1:
+            shown.append(format_column(columns[start]))
+        else:
+            rows = format_rows(list(zip(*columns[start:end], strict=True)))
+            shown += [list(cells) for cells in zip(*rows, strict=True)]
+    return shown
 
 
 def claim_list(claims: Sequence[Claim], id: str, runs: str | None = None) -> str:

@@ -37,6 +37,20 @@
     return text.replace(/-/g, "−");
   };
 
+  // A number and the ends of its band with equal decimals, as format_rows writes them.
+  const numbers = (values) => {
+    const known = values.filter((value) => value !== null && value !== undefined);
+    const size = Math.max(0, ...known.map(Math.abs));
+    if (size === 0 || size < 1e-4 || size >= 1e7) return values.map(number);
+    const places = Math.max(0, 3 - Math.floor(Math.log10(size)));
+    const cut = known.map((value) => value.toFixed(places).replace(/^[^.]*\.?/, ""));
+    const decimals = Math.max(...cut.map((text) => text.replace(/0+$/, "").length));
+    const digits = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
+    const written = (value) =>
+      Number(value.toFixed(decimals)).toLocaleString("en", digits).replace(/^-(?=[0.,]*$)/, "");
+    return values.map((value) => (known.includes(value) ? written(value).replace("-", "−") : "–"));
+  };
+
   const element = (tag, text, name) => {
     const made = document.createElement(tag);
     if (text !== undefined) made.textContent = text;
@@ -55,8 +69,9 @@
       const name = element("th");
       name.scope = "row";
       name.append(row.swatch.cloneNode(true), row.s);
-      const band = row.l === null && row.h === null ? "" : `${number(row.l)} to ${number(row.h)}`;
-      line.append(name, element("td", number(row.y)), element("td", band, "band"));
+      const [y, low, high] = numbers([row.y, row.l, row.h]);
+      const band = row.l === null && row.h === null ? "" : `${low} to ${high}`;
+      line.append(name, element("td", y), element("td", band, "band"));
       table.append(line);
     }
     tip.replaceChildren(element("p", heading), table);
@@ -75,16 +90,21 @@
 
   // --- one chart ------------------------------------------------------------------------------
 
-  const interval = (line, i) => {
-    const brief = (value) =>
-      number(value !== null && Math.abs(value) < 1 ? Number(value.toFixed(2)) : value);
-    const ends = line.low ? ` [${brief(line.low[i])}, ${brief(line.high[i])}]` : "";
-    return `${line.label}: ${brief(line.y[i])}${ends}`;
+  // A name in lines of at most so many letters, unless a single word is longer.
+  const wrap = (name, most) => {
+    const lines = [];
+    for (const word of name.split(" ")) {
+      const longer = `${lines.at(-1)} ${word}`;
+      if (lines.length && longer.length <= most) lines[lines.length - 1] = longer;
+      else lines.push(word);
+    }
+    return lines;
   };
 
-  const unfold = (series) =>
+  const unfold = (series, most) =>
     series.flatMap((line) => {
       const dots = new Set(line.dots);
+      const label = [...wrap(line.label, most), line.text].join("\n");
       return line.x.map((x, i) => ({
         s: line.label,
         x,
@@ -92,7 +112,7 @@
         l: line.low ? line.low[i] : null,
         h: line.high ? line.high[i] : null,
         dot: dots.has(i),
-        t: interval(line, i),
+        t: label,
       }));
     });
 
@@ -219,10 +239,14 @@
   const draw = async (figure) => {
     const plot = figure.querySelector(".plot");
     const drawing = JSON.parse(figure.querySelector("script").textContent);
-    const points = unfold(drawing.series);
-    const spec = { ...drawing.spec, datasets: { points, cursor: [], at: [], one: [{}] } };
     const isRows = drawing.form === "rows"; // they carry their numbers and need no cursor
+    const room = 0.45 * plot.clientWidth; // for the names of rows, left of the axis
+    const points = unfold(drawing.series, Math.floor(room / 7));
+    const spec = { ...drawing.spec, datasets: { points, cursor: [], at: [], one: [{}] } };
     if (plot.clientWidth < 480 && !isRows) spec.height = 240;
+    const most = Math.max(...points.map((point) => point.t.split("\n").length));
+    if (isRows) spec.height = points.length * (14 * most + 16);
+    const names = { labelLimit: room, labelOffset: -7 * (most - 1) }; // in the middle of their rows
     const { view } = await vegaEmbed(plot, spec, {
       mode: "vega-lite",
       renderer: "svg",
@@ -231,7 +255,7 @@
       defaultStyle: false,
       logLevel: 1, // errors; an empty cursor is no reason for a warning
       ast: true, // no eval, so that the page can forbid it
-      config: CONFIG,
+      config: isRows ? { ...CONFIG, axisY: { ...CONFIG.axisY, ...names } } : CONFIG,
     });
     figure.dataset.drawn = "";
     if (isRows) return;

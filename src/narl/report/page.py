@@ -6,6 +6,7 @@ import base64
 import hashlib
 import importlib.resources
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import vl_convert
 
 from narl.palette import COLOURS, Look
-from narl.report.contents import Chart, Claim, Section
+from narl.report.contents import Chart, Claim, Section, Table
 from narl.report.markup import (
     anchor,
     badge,
@@ -35,6 +36,8 @@ from narl.report.vega_lite import MOST_POINTS, describe, drawing, reference_leve
 TITLE = "Towards Tractable Optimism in Model‑Based Reinforcement Learning"
 MOST_BESIDE = 6
 """Claims that fit beside a chart; more of them go below it."""
+MOST_WHOLE, LENGTH_CUT = 95, 85
+"""Letters up to which the table of claims shows a statement whole, and those of a longer one."""
 NOT_SHOWN = ("time", "seconds")
 """Entries of an environment that belong to a single run, not to the section."""
 HINT = (
@@ -92,6 +95,11 @@ def chart_anchor(section: Section, chart: Chart) -> str:
     return anchor(section_anchor(section), chart.id.removeprefix(section.id))
 
 
+def table_anchor(section: Section, item: Table) -> str:
+    """Return the name of a table in the page, such as fig1a-paper-table-terms."""
+    return anchor(section_anchor(section), "table", item.id)
+
+
 def _has_experiments(sections: Sequence[Section]) -> bool:
     return any(section.scale is not None for section in sections)
 
@@ -107,8 +115,7 @@ def _navigation(sections: Sequence[Section]) -> str:
     entries = ['<li><a href="#claims">Claims</a></li>'] if _has_experiments(sections) else []
     for section in sections:
         charts = "".join(
-            f'<li><a href="#chart-{chart_anchor(section, chart)}">{inline(chart.title)}</a></li>'
-            for chart in section.charts
+            f'<li><a href="#{place}">{inline(title)}</a></li>' for place, title in _parts(section)
         )
         scale = f' <span class="muted">{text(section.scale)}</span>' if section.scale else ""
         entries.append(
@@ -119,6 +126,19 @@ def _navigation(sections: Sequence[Section]) -> str:
         '<nav class="contents" aria-label="Contents"><button type="button" aria-expanded="false" '
         f'aria-controls="contents">Contents</button><ul id="contents">{"".join(entries)}</ul></nav>'
     )
+
+
+def _parts(section: Section) -> list[tuple[str, str]]:
+    """Return the names and titles of the parts that the contents list: charts, and few tables.
+
+    The tables of an experiment are folded and left out; those of trainings are the results.
+    """
+    parts = [(f"chart-{chart_anchor(section, chart)}", chart.title) for chart in section.charts]
+    if section.comparison is not None:
+        parts.insert(1, (table_anchor(section, section.comparison), section.comparison.title))
+    if section.scale is None:
+        parts += [(table_anchor(section, item), item.title) for item in section.tables]
+    return parts
 
 
 def _header(sections: Sequence[Section]) -> str:
@@ -148,8 +168,12 @@ def _trainings_heading(sections: Sequence[Section]) -> str:
 def _experiments_heading(sections: Sequence[Section]) -> str:
     claims = [claim for section in _largest(sections) for claim in section.claims]
     num_ours = sum(claim.is_ours for claim in claims)
+    num_experiments = len(_largest(sections))
+    num_smaller = len(sections) - num_experiments
+    repeated = f" ({num_smaller} also at a smaller scale)" if num_smaller else ""
     counts = (
-        f"{_count(len(_largest(sections)), 'experiment')}, {_count_charts(sections)}, "
+        f"{_count(num_experiments, 'experiment')}"
+        f"{repeated}, {_count_charts(sections)}, "
         f"{_count(len(claims) - num_ours, 'claim')} of the paper"
         f"{f' and {num_ours} of ours' if num_ours else ''} put to the test"
     )
@@ -190,18 +214,30 @@ def _summary(sections: Sequence[Section]) -> str:
 def _verdicts(section: Section) -> str:
     """Return the claims of a section as a row of badges."""
 
-    def link(claim: Claim) -> str:
+    def link(claim: Claim, words: str) -> str:
         place = anchor(section_anchor(section), "claim", claim.id)
-        name = badge(claim.verdict, claim_name(section, claim))
-        return f'<a href="#{place}" title="{text(claim.statement)}">{name}</a>'
+        title = f"{claim.verdict}: {claim.statement}"
+        return f'<a href="#{place}" title="{text(title)}">{badge(claim.verdict, words)}</a>'
 
-    links = "".join(link(claim) for claim in section.claims)
+    words = short_statements([claim.statement for claim in section.claims])
+    links = "".join(map(link, section.claims, words))
     return f'<span class="tally">{links}</span>' if links else MISSING
 
 
-def claim_name(section: Section, claim: Claim) -> str:
-    """Return a claim's short name, such as "ucrl2 poor" for fig1a-ucrl2-poor."""
-    return claim.id.removeprefix(f"{section.id}-").replace("-", " ")
+def short_statements(statements: Sequence[str]) -> list[str]:
+    """Return the statements for a list of them: long ones end after a few words.
+
+    Statements that would then read the same stay whole.
+    """
+    whole = [statement.replace("`", "").removesuffix(".") for statement in statements]
+    short = [
+        words if len(words) <= MOST_WHOLE else textwrap.shorten(words, LENGTH_CUT, placeholder="…")
+        for words in whole
+    ]
+    short = [re.sub(r"[\s,;:(]+…$", "…", words) for words in short]
+    return [
+        words if short.count(words) == 1 else full for words, full in zip(short, whole, strict=True)
+    ]
 
 
 def _section(section: Section, looks: Mapping[str, Look], common: Mapping[str, Any]) -> str:
@@ -212,8 +248,12 @@ def _section(section: Section, looks: Mapping[str, Look], common: Mapping[str, A
     ]
     claims = claim_list(section.claims, id, runs_anchor(id) if section.runs else None)
     beside = bool(claims) and len(charts) % 2 == 1 and len(section.claims) <= MOST_BESIDE
+    if section.comparison is not None:
+        place = table_anchor(section, section.comparison)
+        charts.insert(1, table(section.comparison, place))
     cells = [*charts, claims] if beside else charts
-    grid = "charts" + (" pair" if len(cells) > 1 else "") + (" odd" if len(cells) % 2 else "")
+    wide = section.comparison is not None or len(cells) % 2 == 1  # the first chart
+    grid = "charts" + (" pair" if len(cells) > 1 else "") + (" odd" if wide else "")
     own = {k: v for k, v in _shown(section.environment).items() if k not in common}
     notes = "".join(f"<li>{inline(note)}</li>" for note in section.notes)
     scale = f' <span class="scale">{text(section.scale)} scale</span>' if section.scale else ""
@@ -225,8 +265,8 @@ def _section(section: Section, looks: Mapping[str, Look], common: Mapping[str, A
         "" if beside else claims,
         *(
             # The tables of experiments may be long; those of trainings have a row for each.
-            table(item, anchor(id, "table", item.id), is_open=place == 0 or section.scale is None)
-            for place, item in enumerate(section.tables)
+            table(item, table_anchor(section, item), is_open=number == 0 or section.scale is None)
+            for number, item in enumerate(section.tables)
         ),
         f'<div class="block"><h3>Notes</h3><ul class="notes">{notes}</ul></div>' if notes else "",
         run_list(section, id, facts(own)),
@@ -273,7 +313,8 @@ def _chart(chart: Chart, id: str, looks: Mapping[str, Look]) -> str:
     return (
         f'<figure class="chart" id="{id}" data-filled>'
         f'<div class="chart-head">{head}{zoom}</div>{legend if entries else ""}'
-        f'<div class="plot" role="img" tabindex="0" aria-label="{text(describe(chart))}"></div>'
+        f'<div class="plot {form}" role="img" tabindex="0" '
+        f'aria-label="{text(describe(chart))}"></div>'
         f'{foot}<script type="application/json">{script_json(drawing(chart, looks))}</script>'
         "</figure>"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,8 @@ from narl.stats import aggregate_iqm, difference
 
 MOST_SEEDS = 10
 """Lines of single seeds that can be told apart in one chart."""
+MOST_IN_PAIRS = 4
+"""Trainings up to which each is compared with every other."""
 ACTIVITIES = {
     "total": "in all",
     "compile": "compiling",
@@ -72,11 +75,8 @@ def _section(env: str, trainings: Sequence[TrainingSummary]) -> Section:
             for label, training in labelled.items()
         ],
         charts=[_with_gaps(chart) for chart in charts],
-        tables=[
-            _result_table(labelled),
-            *_difference_table(labelled),
-            _time_table(labelled),
-        ],
+        comparison=_difference_table(labelled),
+        tables=[_result_table(labelled), _time_table(labelled)],
         notes=[*_notes_on_shared_time(labelled), settings],
         runs=[training.id for training in trainings],
         environment=_environment(trainings),
@@ -133,11 +133,14 @@ def _iqm_chart(labelled: Labelled) -> list[Chart]:
         return []
     series = [interval_series(label, aggregate_iqm(x[None])) for label, x in last.items()]
     caption = (
-        "The mean of the middle half of the seeds with its 95 % bootstrap interval. The interval "
+        "The interquartile mean is the mean of the middle half of the seeds: a single very good "
+        "or bad seed hardly changes it. It differs from the mean of all seeds, which the tables "
+        "show. The line is its 95 % bootstrap interval. The interval "
         "is stretched, because the bootstrap of a few seeds is too narrow: it may reach beyond the "
         "lowest and the highest seed."
     )
-    title, y = "Return after the last epoch", "return, interquartile mean"
+    title = "After the last epoch: interquartile mean of the returns"
+    y = "return, interquartile mean over the seeds"
     return [Chart("iqm", title, "", y, series, caption=caption)]
 
 
@@ -226,12 +229,12 @@ def _result_table(labelled: Labelled) -> Table:
         can_be_solved = training.config.solved_return is not None
         rows.append(
             {"training": label, "seeds": num_seeds, "steps": last["step"]}
-            | {"return": _finite(final.mean())}
+            | {"mean return": _finite(final.mean())}
             | {name: _finite(x) if num_seeds > 1 else None for name, x in over_seeds.items()}
             | {"solved by": f"{len(solved)} of {num_seeds}" if can_be_solved else None}
             | {"steps to solve": float(np.mean(solved)) if solved else None}
         )
-    table = _table("results", "After the last epoch", rows)
+    table = _table("results", "After the last epoch: mean of the returns", rows)
     caption = "Mean and population standard deviation over the seeds. " * ("± std" in table.columns)
     if "steps to solve" in table.columns:
         caption += (
@@ -241,29 +244,41 @@ def _result_table(labelled: Labelled) -> Table:
     return dataclasses.replace(table, caption=caption.strip())
 
 
-def _difference_table(labelled: Labelled) -> list[Table]:
-    """Return the table of the first training against every other; none without an interval."""
-    (first, reference), *others = labelled.items()
-    x, rows, steps = _last_returns(reference), [], {reference.rows[-1]["step"]}
-    for label, training in others:
-        y, paired = _last_returns(training), training.config.seeds == reference.config.seeds
+def _difference_table(labelled: Labelled) -> Table | None:
+    """Return the differences of the trainings, pair by pair; None without an interval."""
+    rows: list[list[Any]] = []
+    compared: dict[str, TrainingSummary] = {}
+    for first, second in _pairs(list(labelled)):
+        one, two = labelled[first], labelled[second]
+        x, y = _last_returns(one), _last_returns(two)
         if not np.isfinite([*x, *y]).all() or min(len(x), len(y)) < 2:
             continue
+        paired = one.config.seeds == two.config.seeds  # in the same order, too
         found = difference(x, y, paired=paired)
+        better = first if found.low > 0 else second if found.high < 0 else "undecided"
         seeds = f"{len(x)}, paired" if paired else f"{len(x)} and {len(y)}"
-        rows.append([f"{first} − {label}", *found, seeds])
-        steps.add(training.rows[-1]["step"])
+        rows.append([f"{first} − {second}", *found, better, seeds])
+        compared |= {first: one, second: two}
     if not rows:
-        return []
+        return None
     caption = (
         "The difference of the mean returns after the last epoch, with its 95 % bootstrap interval "
         "over the seeds, stretched for few seeds. Where the interval contains 0, the seeds do not "
         "show which training is better. Trainings of the same seeds are paired seed by seed."
     )
-    if len(steps) > 1:
+    if len(labelled) > MOST_IN_PAIRS:
+        caption += " The first training is compared with each of the others."
+    if len({training.rows[-1]["step"] for training in compared.values()}) > 1:
         caption += " The trainings differ in their numbers of steps."
-    title, columns = "Differences", ["difference of", "mean return", "low", "high", "seeds"]
-    return [Table("differences", title, columns, rows, caption)]
+    columns = ["difference of", "mean return", "low", "high", "better", "seeds"]
+    return Table("differences", "Differences", columns, rows, caption)
+
+
+def _pairs(labels: Sequence[str]) -> list[tuple[str, str]]:
+    """Return all pairs of a few trainings, else the first with each of the others."""
+    if len(labels) <= MOST_IN_PAIRS:
+        return list(itertools.combinations(labels, 2))
+    return [(labels[0], other) for other in labels[1:]]
 
 
 def _last_returns(training: TrainingSummary) -> Float[np.ndarray, " N"]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from narl.palette import Look
 from narl.report.contents import Axis, Chart
-from narl.report.number_format import format_number
+from narl.report.number_format import format_number, format_rows
 from narl.report.series import Form, Line, form_of, is_share, lines_of
 
 MOST_POINTS = 200
@@ -19,7 +19,8 @@ MOST_POINTS = 200
 
 NUM_TICKS = 6
 ROW = 36
-"""Pixels of a row in a chart of intervals."""
+"""Pixels of a row in a chart of intervals, which has its name and below it its numbers."""
+ROW_DIGITS = 3
 FAR = 7
 """Powers of ten from which on a symlog axis shows only every third."""
 
@@ -27,9 +28,13 @@ FAR = 7
 def drawing(chart: Chart, looks: Mapping[str, Look]) -> dict[str, Any]:
     """Return everything that the page needs to draw a chart."""
     drawn = lines_of(chart, MOST_POINTS)
+    texts = _row_texts(drawn) if form_of(chart) == "rows" else [None] * len(drawn)
     return {
         "spec": _specification(chart, drawn, looks),
-        "series": [_columns(line) for line in drawn],
+        "series": [
+            _columns(line) | ({} if text is None else {"text": text})
+            for line, text in zip(drawn, texts, strict=True)
+        ],
         "xLabel": chart.x_label,
         "form": form_of(chart),
     }
@@ -68,10 +73,20 @@ def reference_level(chart: Chart) -> float | None:
 def _end(line: Line, form: Form) -> str:
     """Return the last value of a line in words, with its band."""
     last = int(np.flatnonzero(np.isfinite(line.y))[-1])
-    x, y, low, high = (format_number(float(values[last])) for values in line[1:])
+    x, *numbers = (float(values[last]) for values in line[1:])
+    ((y, low, high),) = format_rows([numbers])
     has_band = np.isfinite(line.low[last]) and np.isfinite(line.high[last])
     band = f" ({low} to {high})" if has_band else ""
-    return f"{line.label} {y}{band}" + ("" if form == "rows" else f" at {x}")
+    return f"{line.label} {y}{band}" + ("" if form == "rows" else f" at {format_number(x)}")
+
+
+def _row_texts(drawn: Sequence[Line]) -> list[str]:
+    """Return the numbers beside the rows of a chart of intervals, such as "1.50 [1.25, 1.70]"."""
+    rows = [[float(values[0]) for values in line[2:]] for line in drawn]
+    return [
+        f"{y} [{low}, {high}]" if line.has_band else y
+        for line, (y, low, high) in zip(drawn, format_rows(rows, ROW_DIGITS), strict=True)
+    ]
 
 
 def _columns(line: Line) -> dict[str, Any]:
@@ -135,23 +150,21 @@ def _reference(chart: Chart, channel: type[alt.XDatum | alt.YDatum]) -> list[alt
 
 
 def _row_layers(chart: Chart, drawn: list[Line], looks: Mapping[str, Look]) -> list[alt.Chart]:
-    """Return one row per series: its name with its numbers, and below them its interval."""
+    """Return one row per series: its interval, and left of the axis its name and its numbers."""
     scale = alt.Scale(domain=[0, 1]) if is_share(chart) else alt.Scale(zero=False, padding=8)
-    x = alt.X("y:Q").title(chart.y_label).scale(scale).axis(tickCount=NUM_TICKS)
-    y = alt.Y("s:N").sort(None).axis(None)
+    x = alt.X("y:Q").title(chart.y_label).scale(scale)
+    x = x.axis(tickCount=NUM_TICKS, titleAnchor="end")
+    y = alt.Y("t:N").sort(None).title(None)
+    y = y.axis(labelExpr="split(datum.value, '\\n')", labelLineHeight=14, labelFontSize=12)
     own = [looks.get(line.label) for line in drawn]
     colours = ["var(--link)" if look is None else f"var(--series-{look.colour})" for look in own]
     colour = alt.Color("s:N").legend(None).scale(domain=[x.label for x in drawn], range=colours)
-    name = _shown().mark_text(
-        align="left", dy=-10, fontSize=12, fill="var(--text)", limit=alt.expr("width")
-    )
     return [
         *_reference(chart, alt.XDatum),
         _shown()
-        .mark_rule(strokeWidth=2.5, yOffset=5)
+        .mark_rule(strokeWidth=2.5)
         .encode(alt.X("l:Q").title(chart.y_label).scale(scale), alt.X2("h"), y, colour),
-        _shown().mark_point(filled=True, opacity=1, size=70, yOffset=5).encode(x, y, colour),
-        name.encode(y, alt.Text("t:N"), x=alt.value(0)),
+        _shown().mark_point(filled=True, opacity=1, size=70).encode(x, y, colour),
     ]
 
 

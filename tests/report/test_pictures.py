@@ -1,0 +1,67 @@
+"""The drawings of README and site: bands within what is possible, whole lines, no empty margins."""
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def pictures() -> ModuleType:
+    """The script that makes the drawings."""
+    sys.path.insert(0, str(DOCS))
+    try:
+        return importlib.import_module("make_pictures")
+    finally:
+        sys.path.remove(str(DOCS))
+
+
+def test_bands_of_returns_stay_within_the_possible(pictures: ModuleType) -> None:
+    panels = pictures.draw_pays().axes
+    (car,) = [axes for axes in panels if axes.get_title().startswith("Mountain car")]
+    tops = [path.vertices[:, 1].max() for band in car.collections for path in band.get_paths()]
+    assert len(tops) == 4
+    assert 90 < max(tops) <= 100  # 100 is the reward at the goal
+
+
+def test_one_legend_covers_no_panel(pictures: ModuleType) -> None:
+    with matplotlib.rc_context(pictures.STYLE):
+        figure = pictures.draw_pays()
+        figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert all(axes.get_legend() is None for axes in figure.axes)
+    top = legend.get_window_extent().y1
+    assert all(axes.get_tightbbox().y0 > top for axes in figure.axes)
+    looks = [(line.get_color(), line.get_linestyle()) for line in legend.get_lines()]
+    assert len(set(looks)) == len(looks) == 6
+
+
+def test_band_is_cut_off_at_the_lowest_and_highest_seed(pictures: ModuleType) -> None:
+    series = pictures.Series("A", [1, 2], [5.0, 5.0], [1.0, 4.0], [9.0, 6.0])
+    run = pictures.Training("task: A", "run", "", [0, 1], [1, 2], [[2.0, 0.0], [8.0, 10.0]])
+    cut = pictures._within_seeds(series, [run], "Task")
+    assert (cut.low, cut.high, cut.y) == ([2.0, 4.0], [8.0, 6.0], series.y)
+
+
+def test_line_of_what_narl_assumes_is_whole(pictures: ModuleType) -> None:
+    first = pictures.draw_idea().axes[0]
+    (assumed,) = [line for line in first.lines if to_hex(line.get_color()) == pictures.NARL]
+    assert len(assumed.get_ydata()) == 200
+    assert np.isfinite(assumed.get_ydata()).all()
+
+
+def test_riverswim_begins_at_the_edge(pictures: ModuleType) -> None:
+    with matplotlib.rc_context(pictures.STYLE):
+        figure = pictures.draw_riverswim()
+        figure.draw_without_rendering()
+        ink = [part.get_window_extent() for part in figure.axes[0].texts]
+    left, right = min(box.x0 for box in ink), max(box.x1 for box in ink)
+    assert 0 <= left < 0.03 * figure.bbox.width
+    assert 0.97 * figure.bbox.width < right <= figure.bbox.width
