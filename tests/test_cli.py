@@ -146,7 +146,7 @@ WRONG = {
     "report": "--results: results holds no outcomes; first run `narl reproduce all",
     "report --out report.pdf": "--out: report.pdf is no .html file; such as report.html",
     "runs lst": "lst: unknown action; did you mean 'list'?",
-    "runs show nothing": "run: 'nothing' is not there; runs holds no runs",
+    "runs show nothing": "run: 'nothing' is not there; the folder runs holds no runs",
     "eval policies/nothing": "RUN: no such folder: policies/nothing; `narl runs` lists",
     "paper eq:99": "ID: unknown value 'eq:99'; did you mean 'eq:",
     "doctor more": "more: one argument too many",

@@ -13,6 +13,7 @@ from narl.console import (
     TrainingBar,
     duration,
     episode_progress,
+    make_table,
     note,
     shows_progress,
     stdout,
@@ -251,6 +252,20 @@ def test_episodes_are_told_to_a_function_a_bar_or_nobody(terminal, capsys, noteb
     with episode_progress("psrl", 10, None) as progress:
         progress(5)
     assert "5/10" in read()
+
+
+def test_tables_are_padded_in_a_terminal_only(terminal, capsys):
+    def print_table():
+        table = make_table("name", "fact")
+        table.add_row("a", "a long one")
+        table.add_row("bbb", "")
+        stdout().print(table)
+
+    print_table()
+    assert capsys.readouterr().out == "name  fact\na     a long one\nbbb\n"
+    read = terminal("stdout")
+    print_table()
+    assert read().splitlines()[-1] == "bbb   " + " " * len("a long one")
 
 
 def test_durations_have_two_units():

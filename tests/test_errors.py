@@ -25,3 +25,11 @@ def test_error_lists_the_choices_with_or_without_a_suggestion():
     assert str(unknown("algo", "narll", ["narl", "sac"])) == line
     line = "algo: unknown value 'ddpg'; it must be one of narl, sac"
     assert str(unknown("algo", "ddpg", ["narl", "sac"])) == line
+
+
+def test_long_list_of_choices_is_left_out_beside_a_suggestion():
+    names = ["steps", *(f"q{number}" for number in range(30))]
+    assert str(unknown("option", "stps", names)) == (
+        "option: unknown value 'stps'; did you mean 'steps'?"
+    )
+    assert str(unknown("option", "xyz", names)).endswith("it must be one of " + ", ".join(names))

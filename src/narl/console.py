@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import json
 import logging
+import re
 import sys
 import time
 from collections import deque
@@ -46,6 +47,7 @@ NOTEBOOK_WIDTH, NOTEBOOK_SECONDS = 90, 0.5
 """Columns of the line in a notebook, and seconds between two updates of it."""
 PIPE_WIDTH = 500
 """Columns without a terminal: a row of a table stays one line, for grep."""
+_PADDING = re.compile(r" +(?=\n)")
 
 
 def stdout() -> Console:
@@ -55,8 +57,25 @@ def stdout() -> Console:
 
 def console_of(stream: Any) -> Console:
     """Return a console that writes to a stream."""
-    width = None if stream.isatty() else PIPE_WIDTH
+    width = None
+    if not stream.isatty():
+        stream, width = Unpadded(stream), PIPE_WIDTH
     return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+
+class Unpadded:
+    """A stream without the spaces with which tables fill up their lines."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write whole lines, each without the spaces at its end."""
+        self._stream.write(_PADDING.sub("", text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def print_json(result: dict[str, Any]) -> None:

@@ -73,9 +73,16 @@ def did_you_mean(name: str, valid_names: Iterable[str]) -> str:
     return "" if close is None else f"; did you mean {close!r}?"
 
 
+MOST_LISTED = 20
+"""Valid names that are listed at most where one of them is suggested."""
+
+
 def unknown(field: str, value: str, valid_values: Iterable[str]) -> InputError:
     """Return the error for an unknown value of a field, with the valid value that is alike."""
     names = list(valid_values)
-    hint = did_you_mean(value, names)
-    choices = f" (one of {', '.join(names)})" if hint else f"; it must be one of {', '.join(names)}"
+    hint, listed = did_you_mean(value, names), ", ".join(names)
+    if hint:
+        choices = f" (one of {listed})" if len(names) <= MOST_LISTED else ""
+    else:
+        choices = f"; it must be one of {listed}"
     return InputError(f"{field}: unknown value {value!r}{hint}{choices}")

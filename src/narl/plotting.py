@@ -87,7 +87,8 @@ def plot(
             return.
         labels: One label per run; by default the algorithm and the options that differ.
         ax: The axes to draw into; by default new ones.
-        root: The folder of the stored runs; by default that of `narl runs`.
+        root: The folder of the stored runs, as in `narl.storage` (`--runs` on the command line); by
+            default that of `narl runs`.
 
     Returns:
         The axes.

@@ -84,6 +84,7 @@ def test_text_has_every_claim(call, tmp_path):
     assert answer.status == 0
     for text in ("fig1b: A figure (small scale)", *VERDICTS, "1 < 2"):
         assert text in answer.out
+    assert [line for line in answer.out.splitlines() if line.endswith(" ")] == []
     assert (tmp_path / "deep" / "inside" / "fig1b-small.json").is_file()
     assert len(list((tmp_path / "kept").iterdir())) == 2
 

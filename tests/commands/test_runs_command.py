@@ -102,7 +102,9 @@ def test_run_is_named_by_the_end_of_its_id_or_latest(call, tabular_runs):
         assert json.loads(call("runs", "show", name, "--json").out)["run"] == run.id
     answer = call("runs", "show", "latest", "--runs", "empty")
     assert answer.status == 2
-    assert "empty holds no runs yet" in answer.err
+    assert answer.err == (
+        "narl: RUN: the folder empty holds no runs; --runs DIR names another folder\n"
+    )
 
 
 def test_empty_folder_is_said_to_be_empty(call, tmp_path):

@@ -18,6 +18,8 @@ from narl.deep.make_environment import make_env
 from narl.deep.training_run import TrainingStopped, check_training, run_training
 from narl.deep.user_parts import UserParts
 from narl.errors import InputError
+from narl.interrupts import Interrupted
+from narl.storage.unfinished import record_config
 from short_trainings import ENV, short_arguments, short_config
 
 # --- results ----------------------------------------------------------------------------------
@@ -154,7 +156,7 @@ def test_fault_is_one_line_and_keeps_the_checkpoint(call, cache, tmp_path, monke
     line = answer.err.splitlines()[-1]
     assert line.startswith("narl: Broken-v0 (seed 0, training): step 150: OSError: the simulator")
     assert f"the checkpoint of step 100 is kept in {Path('runs') / run_id}.part" in line
-    assert f"`narl resume {run_id}` tries again" in line
+    assert f"`narl resume {run_id} --trust-env-module` tries again" in line
     monkeypatch.setitem(toy_worlds.FAULTS, "at", 10**9)
     assert json.loads(call("resume", run_id, "--json").out)["resumed_from"] == 100
     monkeypatch.setitem(toy_worlds.FAULTS, "at", 20)
@@ -187,6 +189,49 @@ def test_training_too_large_for_memory_is_refused_before_anything_is_written(
     assert answer.err.startswith("narl: memory: 3 seeds need 3")
     assert "a smaller rollout-batch" in answer.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("env", "runs", "command"),
+    [
+        ("Hopper-v5", None, "narl resume ID"),
+        ("gymnasium.envs:Hopper-v5", None, "narl resume ID"),
+        ("narl/SparsePendulum-v0", Path("kept"), "narl resume ID --runs kept"),
+        ("windy:Windy-v0", None, "narl resume ID --trust-env-module"),
+        ("my.windy:W-v0", Path("my runs"), "narl resume ID --runs 'my runs' --trust-env-module"),
+    ],
+)
+def test_resume_command_can_be_typed(env, runs, command):
+    assert training_console.resume_command("ID", env, runs) == command
+
+
+@pytest.mark.parametrize("error", [TrainingStopped(7, 7), Interrupted()])
+def test_interrupt_names_the_command_that_continues(monkeypatch, error):
+    def stop(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(training_console, "run_training", stop)
+    config = short_config("toy_worlds:Broken-v0")
+    console = training_console.TrainingConsole(Path("kept"))
+    command = f"`narl resume {config.run_id} --runs kept --trust-env-module` continues"
+    with pytest.raises((KeyboardInterrupt, Interrupted), match=command):
+        console.train(config)
+
+
+def test_unfinished_run_is_not_extended(call, tmp_path):
+    config = short_config("my_worlds:Mine-v0")
+    part = tmp_path / "kept" / f"{config.run_id}.part"
+    record_config(part, config.record(), checkpoint_every=1)
+    for words, runs in (
+        ((config.run_id, "--runs", "kept"), "kept"),
+        ((str(part),), str(tmp_path / "kept")),
+    ):
+        answer = call("train", "--extend", *words, "--steps=900")
+        assert (answer.status, answer.err) == (
+            2,
+            f"narl: --extend: {config.run_id} is not finished; `narl resume {config.run_id} "
+            f"--runs {runs} --trust-env-module` first\n",
+        )
 
 
 # --- wrong input: one line, exit 2, nothing written, nothing compiled -------------------------

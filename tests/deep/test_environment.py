@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box
 
+from narl.deep import environment
 from narl.deep.environment import open_env
 from narl.deep.make_environment import UserEnvironment
 from narl.errors import EnvironmentFault, InputError
@@ -80,6 +81,12 @@ def third_step(**changes):
     return [host.step(np.zeros(1, np.float32)) for _ in range(3)][2]
 
 
+def steps_of(make_env, num_steps):
+    host = open_env(make_env, 0)
+    host.reset()
+    return [host.step(np.zeros(1, np.float32)) for _ in range(num_steps)]
+
+
 FAULTS = {
     "ValueError: no such thing": {"error": ValueError("no such thing\nsecond line")},
     "KeyError": {"error": KeyError()},
@@ -97,7 +104,7 @@ FAULTS = {
     "terminated is 0.5, not a boolean": {"terminated": 0.5},
     "terminated is array([False,  True]), not a boolean": {"terminated": np.array([False, True])},
     "truncated is [[0], [0, 1]], not a boolean": {"truncated": [[0], [0, 1]]},
-    "step() did not return (observation, reward, terminated, truncated, info)": {
+    "step() must return (observation, reward, terminated, truncated, info)": {
         "result": (np.zeros(2), 0.0, False, {})
     },
 }
@@ -124,6 +131,43 @@ def test_flag_of_any_plain_type_is_boolean(kind, value):
     assert type(step.terminated) is bool
 
 
+class Unpacking(gymnasium.Wrapper):
+    """A wrapper of a user that takes the result of a step apart."""
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return obs, reward, terminated, truncated, info
+
+
+class Misspelt(gymnasium.Wrapper):
+    """A wrapper with a fault of its own."""
+
+    def step(self, action):
+        one, two = (1,)
+        return self.env.step((one, two))
+
+
+@pytest.mark.parametrize("result", [(np.zeros(2), 0.0, False, {}), (0,) * 6, None])
+def test_wrong_result_of_a_step_is_named_inside_a_wrapper_of_gymnasium(result):
+    def make():
+        return gymnasium.wrappers.TimeLimit(Faulty(result=result), 9)
+
+    with pytest.raises(EnvironmentFault) as fault:
+        steps_of(make, 3)
+    assert str(fault.value) == (
+        "Faulty (seed 0, training): step 3: step() must return "
+        "(observation, reward, terminated, truncated, info)"
+    )
+
+
+def test_wrong_result_of_a_step_is_told_apart_from_faults_of_wrappers():
+    four = (np.zeros(2), 0.0, False, {})
+    with pytest.raises(EnvironmentFault, match=r"step 3: step\(\) must return \(observation, rew"):
+        steps_of(lambda: Unpacking(Faulty(result=four)), 3)
+    with pytest.raises(EnvironmentFault, match=r"step 1: ValueError: not enough .*expected 2"):
+        steps_of(lambda: Misspelt(Toy()), 1)
+
+
 def test_failing_reset_is_named():
     class Broken(Toy):
         def reset(self, *, seed=None, options=None):
@@ -136,7 +180,7 @@ def test_failing_reset_is_named():
     with pytest.raises(EnvironmentFault) as fault:
         open_env(Broken, 3, role="evaluation").reset()
     assert str(fault.value) == "Broken (seed 3, evaluation): reset: OSError: no display"
-    with pytest.raises(EnvironmentFault, match=r"^OldReset .* reset: reset\(\) did not return"):
+    with pytest.raises(EnvironmentFault, match=r"^OldReset .* reset: reset\(\) must return"):
         open_env(OldReset, 0).reset()
 
 
@@ -176,6 +220,97 @@ def test_action_that_is_not_finite_is_named():
         host.step(np.array([np.nan], np.float32))
 
 
+# --- observations outside their bounds --------------------------------------------------------
+
+
+class Drifting(Toy):
+    """Shows the numbers that it is given, one observation after the other."""
+
+    def __init__(self, seen, low=(0.0, 10.0), high=(1.0, 20.0)):
+        bounds = np.array(low, np.float64), np.array(high, np.float64)
+        super().__init__(Box(*bounds, dtype=np.float64))
+        self.seen = [np.array(obs) for obs in seen]
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.seen[0], {}
+
+    def step(self, action):
+        self.actions.append(action)
+        return self.seen[len(self.actions)], 0.0, False, False, {}
+
+
+@pytest.fixture
+def warnings_of(caplog, monkeypatch):
+    """Return the lines that are logged while environments show these observations."""
+    monkeypatch.setattr(environment, "_warned", set())
+
+    def lines(*seen, num_envs=1, scaling="bounds", **bounds):
+        caplog.clear()
+        for seed in range(num_envs):
+            host = open_env(lambda: Drifting(seen, **bounds), seed, scaling=scaling)
+            host.reset()
+            for _ in seen[1:]:
+                host.step(np.zeros(1, np.float32))
+        return caplog.messages
+
+    return lines
+
+
+def test_first_observation_outside_its_bounds_is_logged_once(warnings_of):
+    inside, outside = (0.5, 15.0), (0.5, 23.5)
+    assert warnings_of(inside, inside, outside, outside, (-7.0, 15.0), num_envs=3) == [
+        "Drifting (seed 0, training): step 2: observation[1] is 23.5, outside its bounds [10, 20], "
+        "by which it is scaled; correct the bounds in observation_space"
+    ]
+    assert warnings_of(inside, outside) == []  # said before
+    assert warnings_of((-0.5, 4.0), low=(0, 5)) == [  # other bounds
+        "Drifting (seed 0, training): reset: observation[0] is -0.5, outside its bounds [0, 1], "
+        "by which it is scaled; correct the bounds in observation_space"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("obs", "changes"),
+    [
+        ((1.0009, 9.991), {}),  # within a thousandth of the range
+        ((0.5, 23.5), {"scaling": "none"}),  # the bounds are not used
+        ((7.0, 15.0), {"low": (-np.inf, 10.0)}),
+        ((7.0, 15.0), {"high": (np.inf, 20.0)}),
+        ((7.0, 15.0), {"low": (0.0, 10.0), "high": (0.0, 20.0)}),  # a range of 0 is no scale
+        # on its bound, but float32 rounds the middle of the bounds, 2^24 + 3, to 2^24 + 4
+        ((0.5, 2.0**24 + 2), {"low": (0.0, 2.0**24 + 2), "high": (1.0, 2.0**24 + 4)}),
+    ],
+)
+def test_observation_outside_bounds_that_do_not_matter_is_not_logged(warnings_of, obs, changes):
+    assert warnings_of(obs, **changes) == []
+
+
+def test_observation_a_little_beyond_the_tolerance_is_logged(warnings_of):
+    assert len(warnings_of((1.0011, 15.0))) == 1
+
+
+@pytest.mark.parametrize(
+    "env_id",
+    [
+        *("Pendulum-v1", "MountainCarContinuous-v0", "CartPole-v1", "Acrobot-v1", "MountainCar-v0"),
+        *("narl/SparsePendulum-v0", "narl/SparseCartPole-v0", "narl/SparseReacher-v0"),
+        *("narl/SparseArmReacher-v0", "narl/Pusher-v0", "narl/HalfCheetah-v0", "Hopper-v5"),
+    ],
+)
+def test_known_environments_stay_within_their_bounds(env_id, caplog, monkeypatch):
+    monkeypatch.setattr(environment, "_warned", set())
+    host, draw = open_env(env_id, 0), np.random.default_rng(0)
+    host.reset()
+    for step in range(300):
+        size = 1.0 if step < 150 else draw.uniform(-1, 1, host.spaces.action_dim)
+        result = host.step(np.full(host.spaces.action_dim, size, np.float32))
+        if result.terminated or result.truncated:
+            host.reset()
+    host.close()
+    assert caplog.messages == []
+
+
 # --- sources and arguments --------------------------------------------------------------------
 
 
@@ -204,6 +339,17 @@ def test_time_limit_is_known():
     [
         ("Hopper", {}, r"env: unknown environment 'Hopper'; did you mean 'Hopper-v5'\?$"),
         ("Hopper-v2", {}, r"env: unknown environment 'Hopper-v2'; did you mean 'Hopper-v5'\?$"),
+        (
+            "toy_worlds:Broken-v7",
+            {},
+            "env: unknown environment 'toy_worlds:Broken-v7'; did you mean 'toy_worlds:Broken-v",
+        ),
+        (
+            "toy_worlds:Qqqqqqqq-v7",
+            {},
+            "env: unknown environment 'toy_worlds:Qqqqqqqq-v7'; the module 'toy_worlds' does not "
+            "register it$",
+        ),
         ("no_such:Hopper-v5", {}, "env: cannot import 'no_such': No module named 'no_such'$"),
         ("narl/DeepSea-v0", {}, r"env: narl/DeepSea-v0 has Discrete\(\d+\) observations"),
         ("Hopper-v5", {"colour": 1}, "env: Hopper-v5 cannot be made: .*'colour'"),

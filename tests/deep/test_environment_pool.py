@@ -12,7 +12,7 @@ from quick_trainings import quick_config
 from tiny import affine_actor, assert_same
 
 from narl import cli
-from narl.deep import environment_pool
+from narl.deep import environment, environment_pool
 from narl.deep.env_process import pack_message, unpack_message
 from narl.deep.environment import EnvRecipe
 from narl.deep.environment_pool import (
@@ -50,6 +50,20 @@ class Bad(gymnasium.Env):
         raise ValueError("out of ink")
 
 gymnasium.register("Bad-v0", Bad)
+"""
+DRIFTING = """
+import gymnasium
+import numpy as np
+from bad_worlds import Bad
+
+class Drifting(Bad):
+    def step(self, action):
+        return np.full(1, 3.0, np.float32), 0.0, False, False, {}
+
+    def close(self):
+        raise OSError("no display")
+
+gymnasium.register("Drifting-v0", Drifting)
 """
 
 
@@ -131,8 +145,29 @@ def test_faults_in_a_process_are_named(opened, bad_env, action, message):
         envs.step({0: np.full(1, action, np.float32)})
 
 
+def test_observations_outside_their_bounds_are_logged_once_for_all_processes(
+    bad_env, caplog, capfd, monkeypatch
+):
+    monkeypatch.setattr(environment, "_warned", set())
+    Path("drifting_worlds.py").write_text(DRIFTING)
+    envs = WorkerEnvironments(EnvRecipe("drifting_worlds:Drifting-v0"), SEEDS, num_workers=2)
+    with contextlib.closing(envs):
+        envs.reset()
+        for _ in range(2):
+            outcomes = envs.step(dict.fromkeys(range(3), np.zeros(1, np.float32)))
+        assert [outcome.obs.tolist() for outcome in outcomes.values()] == [[3.0]] * 3
+        assert caplog.messages == [
+            "Drifting-v0 (seed 3, training): step 1: observation[0] is 3, outside its bounds "
+            "[-1, 1], by which it is scaled; correct the bounds in observation_space"
+        ]
+    # A process whose training has closed prints what it has to say.
+    lines = capfd.readouterr().err.splitlines()
+    assert "Drifting-v0 (seed 5, training): close: OSError: no display" in lines
+    assert "outside" not in "".join(lines)
+
+
 def test_environment_that_cannot_be_made_is_refused_and_leaves_no_process(bad_env):
-    with pytest.raises(InputError, match="env: unknown environment 'Worse-v0'"):
+    with pytest.raises(InputError, match="env: unknown environment 'bad_worlds:Worse-v0'"):
         WorkerEnvironments(EnvRecipe("bad_worlds:Worse-v0"), (3,), num_workers=1)
     envs = WorkerEnvironments(bad_env, (3,), num_workers=1)
     pid, begin = envs._place[0][0]._process.pid, time.monotonic()

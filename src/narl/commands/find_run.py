@@ -78,5 +78,5 @@ def _latest(root: Path) -> str:
     times = {run.path.name: run.time for run in list_unfinished_runs(root)}
     times |= {run.id: str(run.environment.get("time", "")) for run in list_runs(root)}
     if not times:
-        raise InputError(f"RUN: {root} holds no runs yet; latest is none of them")
+        raise InputError(f"RUN: the folder {root} holds no runs; --runs DIR names another folder")
     return max(times, key=lambda name: times[name])

@@ -118,7 +118,9 @@ def list_runs(arguments: Sequence[str]) -> int:
     elif pairs:
         stdout().print(f"none of the {len(pairs)} runs in {root} fits --env and --algo")
     else:
-        stdout().print(f"{root} holds no runs yet; such as `narl tabular narl-ucrl riverswim`")
+        stdout().print(
+            f"the folder {root} holds no runs yet; `narl tabular narl-ucrl riverswim` makes one"
+        )
     return 0
 
 

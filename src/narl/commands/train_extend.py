@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status."""
     args = parse(Extend, "narl train --extend RUN", arguments, EXAMPLE)
     from narl import storage
-    from narl.commands.training_console import TrainingConsole
+    from narl.commands.training_console import TrainingConsole, resume_command
     from narl.console import note
     from narl.deep.env_code import env_module_problem
     from narl.deep.extended_run import begin_extended_run, extended_config
@@ -63,13 +63,14 @@ def main(arguments: Sequence[str]) -> int:
 
     root = runs_folder(args.runs)
     run = find_run(root, args.extend)
+    folder = run.path.resolve().parent
+    runs = args.runs if folder == root.resolve() else folder
     with errors_as_typed(Extend):
         if isinstance(run, storage.UnfinishedRun):
-            raise InputError(f"extend: {run.id} is not finished; `narl resume {run.id}` first")
+            resume = resume_command(run.id, str(run.config.get("env", "")), runs)
+            raise InputError(f"extend: {run.id} is not finished; `{resume}` first")
         every = check_count("checkpoint_every", args.checkpoint_every)
         config = extended_config(run, args.steps)
-        folder = run.path.resolve().parent
-        runs = args.runs if folder == root.resolve() else folder
         if (longer := storage.find_run_of_config(runs_folder(runs), config.record())) is not None:
             note(f"a run of {config.steps} steps is there already; nothing is trained")
             show_finished(longer, args.json)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from narl.console import (
     warnings_as_notes,
 )
 from narl.deep.config import Config
+from narl.deep.env_code import foreign_module
 from narl.deep.finite_check import NonFiniteError
 from narl.deep.loggers import Logger, tensorboard_logger, wandb_logger
 from narl.deep.training_run import run_training
@@ -30,6 +32,16 @@ from narl.display import figure, mean_figure
 from narl.errors import EnvironmentFault, Failure, system_error_line
 from narl.interrupts import Interrupted, run_stoppable
 from narl.storage import PART_SUFFIX, Run, UnfinishedRun
+
+
+def resume_command(run_id: str, env_id: str, runs: Path | None) -> str:
+    """Return the command that continues a training, as it can be typed.
+
+    ``runs`` is the folder of the runs as it was given; None: the default.
+    """
+    root = [] if runs is None else ["--runs", str(runs)]
+    trust = ["--trust-env-module"] if foreign_module(env_id) else []
+    return shlex.join(["narl", "resume", run_id, *root, *trust])
 
 
 class TrainingConsole(NamedTuple):
@@ -111,8 +123,7 @@ class TrainingConsole(NamedTuple):
     @contextlib.contextmanager
     def _explained_errors(self, config: Config) -> Iterator[None]:
         """Add the command that continues the training to interrupts and faults."""
-        root = "" if self.runs is None else f" --runs {self.runs}"
-        resume = f"narl resume {config.run_id}{root}"
+        resume = resume_command(config.run_id, config.env, self.runs)
         try:
             yield
         except TrainingStopped as stop:

@@ -62,14 +62,23 @@ def current_env_code(config: Config, source: EnvSource | None = None) -> str:
         return env_code(env.env)
 
 
+def foreign_module(env_id: str) -> str:
+    """Return the module that an id such as my_module:Env-v0 names; empty for ids without one.
+
+    It is empty too for modules of Gymnasium, narl and Python.
+    """
+    module = env_id.rpartition(":")[0]
+    return "" if module.partition(".")[0] in KNOWN_PACKAGES else module
+
+
 def env_module_problem(env_id: str) -> str:
     """Return why an id that a stored run names, such as my_module:Env-v0, is not opened unasked.
 
     The module would be imported. Modules that are imported already, and those of Gymnasium and
     narl, are no danger: then the answer is empty.
     """
-    module = env_id.rpartition(":")[0]
-    if not module or module in sys.modules or module.partition(".")[0] in KNOWN_PACKAGES:
+    module = foreign_module(env_id)
+    if not module or module in sys.modules:
         return ""
     return (
         f"env: the run names {env_id}, which would import the module {module!r}; if you trust the "

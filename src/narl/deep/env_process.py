@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import math
 import os
 import socket
@@ -22,13 +23,14 @@ import numpy as np
 from jaxtyping import Float32
 
 from narl.deep.env_state import decode_value, encode_value
-from narl.deep.environment import EnvRecipe, HostEnv
+from narl.deep.environment import EnvRecipe, HostEnv, warn_once
 from narl.errors import EnvironmentFault, InputError
 
-STEP, CALL, ERROR = b"s", b"c", b"e"
-"""First byte of a message: a step, any other question or answer, an error."""
+STEP, CALL, ERROR, WARNING = b"s", b"c", b"e", b"w"
+"""First byte of a message: a step, any other question or answer, an error, a line to be logged."""
 CLOSE_SECONDS = 10.0
 """Seconds that a process may take to close its environments."""
+_log = logging.getLogger("narl")
 
 
 def outcome_layout(obs_dim: int) -> np.dtype:
@@ -118,6 +120,19 @@ class EnvProcess:
             self._connection.send_bytes(message)
 
     def _receive(self) -> bytes:
+        """Return the next answer; the lines that come before it are logged."""
+        while (message := self._receive_message())[:1] == WARNING:
+            subject, line = unpack_message(message[1:])
+            if subject:
+                warn_once(subject, line)
+            else:
+                _log.warning("%s", line)
+        if message[:1] == ERROR:
+            kind, text = unpack_message(message[1:])
+            raise (InputError if kind == "InputError" else EnvironmentFault)(text)
+        return message[1:]
+
+    def _receive_message(self) -> bytes:
         try:
             is_late = not self._connection.poll(self._timeout)
             message = b"" if is_late else self._connection.recv_bytes()
@@ -132,7 +147,4 @@ class EnvProcess:
                 f"{self._label}: no answer within {self._timeout:g} s: the environment hangs, or "
                 "the time-out is too short"
             )
-        if message[:1] == ERROR:
-            kind, text = unpack_message(message[1:])
-            raise (InputError if kind == "InputError" else EnvironmentFault)(text)
-        return message[1:]
+        return message

@@ -8,6 +8,7 @@ FD is the number of an open socket. The process ends when the other side closes 
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
 import sys
 from multiprocessing.connection import Connection
@@ -15,7 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from narl.deep.env_process import CALL, ERROR, STEP, outcome_layout, pack_message, unpack_message
+from narl.deep.env_process import (
+    CALL,
+    ERROR,
+    STEP,
+    WARNING,
+    outcome_layout,
+    pack_message,
+    unpack_message,
+)
 from narl.deep.environment import EnvRecipe
 from narl.deep.environment_pool import Environments
 from narl.deep.evaluation import Episodes
@@ -71,6 +80,22 @@ class Worker:
             self._envs.close()
 
 
+class SendWarnings(logging.Handler):
+    """Sends the warnings of this process to the training, or prints them once it has closed."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(logging.WARNING)
+        self._connection = connection
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = record.getMessage()
+        try:
+            message = pack_message([getattr(record, "subject", ""), line])
+            self._connection.send_bytes(WARNING + message)
+        except OSError:
+            print(line, file=sys.stderr, flush=True)
+
+
 def serve(connection: Connection) -> None:
     """Answer the questions of a training until it closes its end."""
     with contextlib.closing(Worker()) as worker:
@@ -94,4 +119,6 @@ def serve(connection: Connection) -> None:
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the training decides when to stop
-    serve(Connection(int(sys.argv[1])))
+    connection = Connection(int(sys.argv[1]))
+    logging.getLogger("narl").addHandler(SendWarnings(connection))
+    serve(connection)

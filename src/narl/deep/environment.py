@@ -27,13 +27,33 @@ from narl.deep.env_state import (
 )
 from narl.deep.make_environment import EnvSource, UserEnvironment, make_env
 from narl.deep.rendering_backend import prepare_rendering
-from narl.deep.spaces import FirstEntries, Scaling, check_spaces, env_name, make_spaces
+from narl.deep.spaces import (
+    FirstEntries,
+    Scaling,
+    check_spaces,
+    env_name,
+    largest_usual_obs,
+    make_spaces,
+)
 from narl.deep.spaces import flatten_obs as _flatten_obs
 from narl.deep.spaces import unflatten_action as _unflatten_action
 from narl.errors import EnvironmentFault, InputError, first_line
 
 _LARGEST = float(np.finfo(np.float32).max)
+_RESET, _STEP = (
+    "reset() must return (observation, info)",
+    "step() must return (observation, reward, terminated, truncated, info)",
+)
 _log = logging.getLogger("narl")
+_warned: set[str] = set()
+"""Subjects of `warn_once` so far."""
+
+
+def warn_once(subject: str, line: str) -> None:
+    """Log a line, unless this process has logged one about the same subject."""
+    if subject not in _warned:
+        _warned.add(subject)
+        _log.warning("%s", line, extra={"subject": subject})
 
 
 class Step(NamedTuple):
@@ -76,7 +96,10 @@ class HostEnv:
         self._episode: EpisodeRecord | None = None
         assert isinstance(env.action_space, Box | Discrete)
         self._action_space = env.action_space
+        assert isinstance(env.observation_space, Box)
+        self._obs_space = env.observation_space
         self._obs_shape = env.observation_space.shape
+        self._obs_limit = largest_usual_obs(env.observation_space, scaling)
         for space in (env.unwrapped.observation_space, env.unwrapped.action_space):
             space.seed(seed)  # some environments sample from their spaces
 
@@ -114,7 +137,7 @@ class HostEnv:
         with self._naming_faults("reset"):
             result = self.env.reset(seed=seed)
             if not (isinstance(result, tuple) and len(result) == 2):
-                self._fault("reset", "reset() did not return (observation, info)")
+                self._fault("reset", _RESET)
             obs = self._check_obs(result[0], "reset")
         if episode is not None:
             episode.begin(obs)
@@ -134,10 +157,7 @@ class HostEnv:
         with self._naming_faults(when):
             result = self.env.step(native_action)
             if not (isinstance(result, tuple) and len(result) == 5):
-                self._fault(
-                    when,
-                    "step() did not return (observation, reward, terminated, truncated, info)",
-                )
+                self._fault(when, _STEP)
             obs, reward, terminated, truncated, _ = result
             step = Step(
                 self._check_obs(obs, when),
@@ -236,10 +256,25 @@ class HostEnv:
             self._fault(when, f"observation has shape {raw.shape}, expected {self._obs_shape}")
         with np.errstate(over="ignore", invalid="ignore"):
             vector = _flatten_obs(self.spaces, raw)
+            is_usual = (np.abs(vector) <= self._obs_limit).all()
+        if not is_usual:
+            self._explain_obs(np.ravel(raw), vector, when)
+        return vector
+
+    def _explain_obs(self, raw: np.ndarray, vector: Float32[np.ndarray, " D"], when: str) -> None:
+        """Refuse an observation that is not finite; warn of one that is outside its bounds."""
         if not np.isfinite(vector).all():
             index = int(np.flatnonzero(~np.isfinite(vector))[0])
-            self._fault(when, f"observation[{index}] is {_amount(np.ravel(raw)[index])}")
-        return vector
+            self._fault(when, f"observation[{index}] is {_amount(raw[index])}")
+        index = int(np.flatnonzero(np.abs(vector) > self._obs_limit)[0])
+        bounds = np.ravel(self._obs_space.low)[index], np.ravel(self._obs_space.high)[index]
+        low, high, value = map(float, (*bounds, raw[index]))
+        warn_once(
+            f"bounds {self.name} {self._obs_space}",
+            f"{self.label}: {when}: observation[{index}] is {value:g}, outside its bounds "
+            f"[{low:g}, {high:g}], by which it is scaled; correct the bounds in observation_space",
+        )
+        self._obs_limit = np.full_like(vector, _LARGEST)  # no other line, and no time for it
 
     def _check_reward(self, reward: Any, when: str) -> float:
         """Return a reward as a float; it must be one finite number."""
@@ -292,6 +327,8 @@ class _FaultNaming:
         is_fault = isinstance(error, Exception | SystemExit)
         if is_fault and not isinstance(error, EnvironmentFault | InputError):
             text = first_line(str(error))
+            if _is_unpacking_in_wrapper(error):
+                raise EnvironmentFault(f"{self.label}: {self.when}: {_STEP}") from error
             if isinstance(error, DependencyNotInstalled) and text.startswith("pygame "):
                 # Gymnasium names one of its own extras, under a name that pip does not know.
                 raise InputError(
@@ -300,6 +337,21 @@ class _FaultNaming:
             raise EnvironmentFault(
                 f"{self.label}: {self.when}: {type(error).__name__}{': ' if text else ''}{text}"
             ) from error
+
+
+def _is_unpacking_in_wrapper(error: BaseException | None) -> bool:
+    """Return whether a wrapper failed to take apart what the step of its environment returned."""
+    trace = None if error is None else error.__traceback__
+    if trace is None or not isinstance(error, TypeError | ValueError):
+        return False
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    frame, text = trace.tb_frame, str(error)
+    is_step = frame.f_code.co_name == "step"
+    if not (is_step and isinstance(frame.f_locals.get("self"), gymnasium.Wrapper)):
+        return False
+    is_gymnasium = str(frame.f_globals.get("__name__")).startswith("gymnasium.")
+    return "unpack" in text and (is_gymnasium or "expected 5" in text)
 
 
 class EnvRecipe(NamedTuple):

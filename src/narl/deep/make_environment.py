@@ -120,7 +120,7 @@ def _make_registered(env_id: str, kwargs: Mapping[str, Any]) -> gymnasium.Env:
             raise InputError(f"env: cannot import {module!r}: {reason}{_advice(module)}") from error
     names = [spec.id for spec in gymnasium.registry.values() if not _is_removed(spec)]
     if name not in names:
-        raise _unknown_environment(name, names)
+        raise _unknown_environment(module, name, names)
     try:
         # HostEnv checks the environment, at every step and not only at the first.
         return gymnasium.make(name, disable_env_checker=True, **kwargs)
@@ -139,16 +139,22 @@ def _advice(module: str) -> str:
     return f"; {here} is in this folder, which is not on Python's path: set PYTHONPATH=."
 
 
-def _unknown_environment(name: str, names: Collection[str]) -> InputError:
-    """Return the error for an unknown id; ids are compared without their versions."""
+def _unknown_environment(module: str, name: str, names: Collection[str]) -> InputError:
+    """Return the error for an unknown id; ids are compared without their versions.
+
+    ``module`` is the one in front of the id, which has been imported; empty if there is none.
+    """
     # Of several versions of one environment the newest is meant.
     newest = {known.rpartition("-v")[0] or known: known for known in sorted(names)}
     wanted = name.rpartition("-v")[0] or name
     close = nearest(wanted, newest)
-    line = f"env: unknown environment {name!r}"
+    prefix = f"{module}:" if module else ""
+    line = f"env: unknown environment {prefix + name!r}"
     if close is not None:
-        line += f"; did you mean {newest[close]!r}?"
-    if close != wanted:
+        line += f"; did you mean {prefix + newest[close]!r}?"
+    if close is None and module:
+        line += f"; the module {module!r} does not register it"
+    elif close != wanted and not module:
         own = "a module of yours registers it, write module:id, such as envs:Point-v0"
         line += f"; if {own}" if close is None else f" If {own}"
     return InputError(line)

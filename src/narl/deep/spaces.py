@@ -22,6 +22,9 @@ Scaling = Literal["bounds", "none"]
 _WIDEST_SPAN = 1e6
 """Wider bounds mean "no bounds": mapped to [−1, 1], usual values would be tiny numbers."""
 
+_TOLERANCE = 1e-3
+"""Share of the range by which an observation may lie outside its bounds without a remark."""
+
 _MOST_ACTIONS = 10_000
 """Discrete actions of more kinds would fill the buffers."""
 
@@ -136,10 +139,35 @@ def make_spaces(env: gymnasium.Env, scaling: Scaling) -> Spaces:
     if scaling == "bounds":
         # Half of each first: the span of float64's whole range would overflow.
         half = 0.5 * high - 0.5 * low
-        mapped = np.isfinite(low) & np.isfinite(high) & (half > 0) & (half < _WIDEST_SPAN / 2)
+        mapped = _is_mapped(low, high, half)
         shift[mapped] = 0.5 * low[mapped] + 0.5 * high[mapped]
         scale[mapped] = half[mapped]
     return spaces_from(action_space, shift, scale)
+
+
+def _is_mapped(
+    low: Float64[np.ndarray, " D"], high: Float64[np.ndarray, " D"], half: Float64[np.ndarray, " D"]
+) -> np.ndarray:
+    """Return which entries are mapped to [−1, 1]; ``half`` is half of the range."""
+    return np.isfinite(low) & np.isfinite(high) & (half > 0) & (half < _WIDEST_SPAN / 2)
+
+
+def largest_usual_obs(obs_space: Box, scaling: Scaling) -> Float32[np.ndarray, " D"]:
+    """Return the largest absolute value of each entry of the vectors of `flatten_obs`.
+
+    It is a little more than 1 for entries that are mapped to [−1, 1], and the largest finite number
+    for all others: a larger value is outside the bounds, or not finite.
+    """
+    limit = np.full(math.prod(obs_space.shape), np.finfo(np.float32).max)
+    if scaling == "bounds":
+        low = np.ravel(obs_space.low).astype(np.float64)
+        high = np.ravel(obs_space.high).astype(np.float64)
+        half = 0.5 * high - 0.5 * low
+        mapped = _is_mapped(low, high, half)
+        farthest = np.maximum(np.abs(low), np.abs(high))[mapped]
+        rounding = np.spacing(farthest.astype(np.float32)) / half[mapped]
+        limit[mapped] = 1.0 + 2.0 * _TOLERANCE + rounding
+    return _constant(limit.astype(np.float32))
 
 
 def spaces_from(action_space: Box | Discrete, shift: np.ndarray, scale: np.ndarray) -> Spaces:

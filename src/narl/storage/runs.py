@@ -260,7 +260,7 @@ def match_id(root: Path | str, text: str, ids: Collection[str]) -> str:
     if text in ids:
         return text
     if not ids:
-        raise InputError(f"run: {text!r} is not there; {root} holds no runs")
+        raise InputError(f"run: {text!r} is not there; the folder {root} holds no runs")
     matching = [id_ for id_ in ids if text and id_.startswith(text)]
     if not matching:
         raise unknown("run", text, difflib.get_close_matches(text, ids, n=5, cutoff=0.0))
