@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from random import Random
@@ -40,6 +41,19 @@ def try_sweep_kills(folder: Path, programs: Path, number: int, seed: int = 0) ->
                     sweep.communicate()
             _end(_start(programs, root))
             _compare(root, whole)
+    return tally
+
+
+def try_ray_sweeps(number: int) -> Tally:
+    """Run the test of Ray with 24 runs, whose workers, node and driver are killed, so often."""
+    tally = Tally("Ray: 24 runs; workers, a node and the driver killed")
+    test = Path(__file__).parents[1] / "sweeps" / "test_ray_executor.py"
+    command = [sys.executable, "-m", "pytest", "-q", "-n0", str(test), "-k", "lost_workers"]
+    for i in range(number):
+        with tally.trial(f"Ray sweep {i}", seconds=10 * SECONDS):
+            variables = os.environ | {"NARL_TEST_SWEEP_RUNS": "24"}
+            done = subprocess.run(command, env=variables, capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout[-300:]
     return tally
 
 

@@ -19,6 +19,7 @@ sys.path[:0] = [str(TESTS / "faults"), str(TESTS)]
 NUMBERS = {
     "kills": 100,
     "sweep_kills": 20,
+    "ray_sweeps": 1,
     "disk": 50,
     "processes": 20,
     "mutations": 1000,
@@ -72,8 +73,9 @@ def try_all(numbers: dict[str, int], folder: Path, seed: int) -> int:
         add("disk", lambda n: try_full_disks(processes, reference, n, seed))
         add("processes", lambda n: try_many(processes, reference, n))
 
-    from fault_sweeps import try_sweep_kills
+    from fault_sweeps import try_ray_sweeps, try_sweep_kills
 
+    add("ray_sweeps", try_ray_sweeps)
     add("sweep_kills", lambda n: try_sweep_kills(folder / "sweeps", folder / "programs", n, seed))
 
     from fault_artifacts import make_artifacts
