@@ -219,7 +219,10 @@ def test_fault_before_the_first_checkpoint_leaves_no_folder(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("config", "line"),
     [
-        (quick_config(env="toy_worlds:Toi-v0"), "env: unknown environment '.*:Toi-v0'.*worlds:Toy-v0'"),
+        (
+            quick_config(env="toy_worlds:Toi-v0"),
+            "env: unknown environment '.*:Toi-v0'.*worlds:Toy-v0'",
+        ),
         (quick_config(env="FrozenLake-v1"), r"env: FrozenLake-v1 has Discrete\(16\) observations"),
         (
             quick_config(env="CartPole-v1", target_entropy=-1.0),
