@@ -99,6 +99,10 @@ def branches(key, candidates, selected, params):
     [
         (lambda: narl.SAC(ENV, select=select_first), "select: .* no effect with algorithm sac"),
         (lambda: narl.SAC(ENV, bonus=hundred), "bonus: .* no effect with algorithm sac"),
+        (
+            lambda: narl.NARL(ENV, select=select_first, optimism_at="update"),
+            "select: it has no effect with optimism_at update",
+        ),
         (lambda: narl.NARL(ENV, select="optimistic"), "select: str given; it must be a function"),
         (
             lambda: narl.NARL(ENV, select=hundred),

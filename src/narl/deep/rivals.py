@@ -71,7 +71,7 @@ def information_bonus(
 
     I is the mean over outputs of log(1 + epistemic/aleatoric variance), standardised by its running
     mean and deviation. α₂ grows while the policy gains less information than it did at the last
-    imagination (see `narl.deep.algorithm`).
+    imagination (see `narl.deep.selection_diagnostics`).
     """
     weight = jnp.exp(params.state.log_weight) * params.strength
     return weight * params.state.information.standardise(candidates.information)

@@ -76,6 +76,11 @@ def check_functions(config: Config, parts: UserParts, obs_dim: int, action_dim: 
         function = given if used is None else getattr(used, name)
         if given is not None and used is None:
             raise InputError(f"{name}: it has no effect with algorithm {config.algo}; leave it out")
+        if given is not None and name == "select" and config.optimism_at == "update":
+            raise InputError(
+                "select: it has no effect with optimism_at update, where the radius decides; leave "
+                "one of them out"
+            )
         if function is None or getattr(function, "__module__", "").startswith("narl."):
             continue
         if not callable(function):
