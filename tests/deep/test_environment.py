@@ -363,6 +363,24 @@ def test_environment_that_cannot_be_opened_is_refused(env, kwargs, line):
         open_env(env, 0, kwargs)
 
 
+def test_faults_of_a_module_and_of_a_constructor_are_named(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "divides.py").write_text("1 / 0")
+    line = "env: cannot import 'divides': ZeroDivisionError: division by zero$"
+    with pytest.raises(InputError, match=line):
+        open_env("divides:Toy-v0", 0)
+
+    def make(**kwargs):
+        raise MemoryError
+
+    gymnasium.register("Large-v0", entry_point=make)
+    try:
+        with pytest.raises(InputError, match="env: Large-v0 cannot be made: MemoryError$"):
+            open_env("Large-v0", 0)
+    finally:
+        del gymnasium.registry["Large-v0"]
+
+
 def test_obs_keep_is_checked():
     with pytest.raises(InputError, match=r"^obs_keep: 12 is out of range; Hopper-v5 has 11"):
         open_env("Hopper-v5", 0, obs_keep=12)

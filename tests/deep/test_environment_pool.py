@@ -214,6 +214,10 @@ def test_training_with_an_environment_that_hangs_ends_with_one_line(bad_env, cac
     assert status == 1
     (line,) = [line for line in lines if "no answer within 1 s" in line]
     assert "Hanging-v0 (seed 0): no answer within 1 s: the environment hangs" in line
-    for option, value in (("--env-timeout", "0"), ("--env-workers", "-1")):
+    for option, value in (
+        ("--env-timeout", "0"),
+        ("--env-timeout", "inf"),
+        ("--env-workers", "-1"),
+    ):
         assert cli.main([*begin, option, value]) == 2
         assert f"{option}: {value} given; it must be" in capsys.readouterr().err

@@ -26,7 +26,7 @@ NUMBERS = {
     "hostile": 500,
     "command_lines": 8000,
     "configurations": 2000,
-    "environments": 40,
+    "environments": 42,
 }
 """How often each kind of fault is tried."""
 

@@ -1,5 +1,8 @@
 """The work of one process: every run is looked up, leased, resumed, and saved once."""
 
+import csv
+import io
+
 import pytest
 from small_sweeps import tabular_runs, training_runs
 
@@ -7,6 +10,7 @@ import narl.tabular.stored_run
 from narl import storage
 from narl.deep.training_run import TrainingStopped, run_training
 from narl.errors import EnvironmentFault, InputError
+from narl.sweeps.results import results_csv
 from narl.sweeps.run_notes import RunNotes, record_sweep, recorded_runs
 from narl.sweeps.run_task import run_task
 from narl.sweeps.status import SweepStatus, count_states
@@ -182,3 +186,17 @@ def test_run_whose_environment_cannot_be_opened_here_counts_as_done(tmp_path, mo
         tmp_path, run.config.record(), {}, {}, provenance={"env_code": "of another machine"}
     )
     assert run.find_current(tmp_path) == stored
+
+
+def test_results_of_both_halves_have_columns_of_their_own(tmp_path, cache):
+    runs = [*tabular_runs(1), *training_runs()]
+    for run in runs:
+        run_task([run], tmp_path)
+    tabular, training = csv.DictReader(io.StringIO(results_csv(runs, tmp_path).decode()))
+    regret = runs[0].find(tmp_path).arrays()["regret"].astype(float).sum()
+    assert float(tabular["regret"]) == pytest.approx(regret)
+    assert (tabular["final_return"], tabular["episodes (result)"]) == ("", "")
+    metrics = runs[1].find(tmp_path).metrics
+    assert float(training["final_return"]) == metrics["final_return"][0]
+    assert training["episodes (result)"] == str(metrics["episodes"][0])
+    assert (training["regret"], training["episodes"], tabular["episodes"]) == ("", "", "5")

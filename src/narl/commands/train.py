@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -114,8 +115,10 @@ def _env_parts(args: TrainArguments) -> UserParts:
     """Return how the environments are run."""
     if args.env_workers is not None and args.env_workers < 0:
         raise InputError(f"env_workers: {args.env_workers} given; it must be 0 or more")
-    if args.env_timeout is not None and not args.env_timeout > 0:
-        raise InputError(f"env_timeout: {args.env_timeout:g} given; it must be more than 0")
+    if args.env_timeout is not None and not 0 < args.env_timeout < math.inf:
+        raise InputError(
+            f"env_timeout: {args.env_timeout:g} given; it must be a finite number above 0"
+        )
     from narl.deep.user_parts import UserParts
 
     return UserParts(env_workers=args.env_workers, env_timeout=args.env_timeout)

@@ -4,6 +4,7 @@ Observations and actions are vectors (see `narl.deep.spaces`), every fault is na
 an episode can be continued in another process (see `narl.deep.env_state`).
 """
 
+import contextlib
 import logging
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -381,7 +382,8 @@ class EnvRecipe(NamedTuple):
             return HostEnv(env, seed, self.scaling, role=role, owned=owned)
         except Exception:
             if owned:
-                env.close()
+                with contextlib.suppress(Exception):  # what is wrong with it was found before
+                    env.close()
             raise
 
 

@@ -118,6 +118,9 @@ def _make_registered(env_id: str, kwargs: Mapping[str, Any]) -> gymnasium.Env:
         except ImportError as error:
             reason = first_line(str(error))
             raise InputError(f"env: cannot import {module!r}: {reason}{_advice(module)}") from error
+        except (Exception, SystemExit) as error:
+            reason = f"{type(error).__name__}: {first_line(str(error))}"
+            raise InputError(f"env: cannot import {module!r}: {reason}") from error
     names = [spec.id for spec in gymnasium.registry.values() if not _is_removed(spec)]
     if name not in names:
         raise _unknown_environment(module, name, names)
@@ -127,7 +130,8 @@ def _make_registered(env_id: str, kwargs: Mapping[str, Any]) -> gymnasium.Env:
     except InputError:
         raise
     except (Exception, SystemExit) as error:
-        raise InputError(f"env: {name} cannot be made: {first_line(str(error))}") from error
+        reason = first_line(str(error)) or type(error).__name__
+        raise InputError(f"env: {name} cannot be made: {reason}") from error
 
 
 def _advice(module: str) -> str:

@@ -28,16 +28,19 @@ def results_csv(runs: Sequence[SweepRun], root: Path) -> bytes:
         for name in dict.fromkeys(name for run in runs for name in run.options)
         if name != "seeds"
     ]
-    figures = TRAINING if runs and runs[0].is_training else TABULAR
+    halves = {run.is_training: TRAINING if run.is_training else TABULAR for run in runs}
+    figures = [name for half in sorted(halves, reverse=True) for name in halves[half]]
+    titles = [f"{name} (result)" if name in options else name for name in figures]
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
-    table.writerow(["run", *options, "seed", *figures])
+    table.writerow(["run", *options, "seed", *titles])
     for run in runs:
         if (finished := run.find(root)) is None:
             continue
         given = [as_text(run.options[name]) if name in run.options else "" for name in options]
         for seed, values in zip(run.config.seeds, _rows(run, finished), strict=True):
-            table.writerow([run.id, *given, seed, *map(_cell, values)])
+            found = dict(zip(halves[run.is_training], values, strict=True))
+            table.writerow([run.id, *given, seed, *(_cell(found.get(name)) for name in figures)])
     return out.getvalue().encode()
 
 
