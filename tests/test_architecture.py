@@ -83,8 +83,6 @@ WRITING_CALLS = {
 """Calls that write, move or delete files, beside `open` with a mode for writing."""
 WRITERS = {
     "cli.py": {"open"},  # the null device, in place of closed streams
-    "sweeps/local_executor.py": {"open"},  # the log of a process, which writes to it itself
-    "sweeps/task_log.py": {"open"},  # the same
 }
 """Modules outside `storage` that may write, and the calls; the comment says why."""
 
@@ -153,8 +151,6 @@ READERS = {
     "deep/env_process.py": {"load"},  # a message of another process, in memory
     "report/page.py": {"read_text"},  # files of the package
     "sweeps/grid.py": {"read_text"},  # the file with a grid that the user has typed
-    "sweeps/local_executor.py": {"open"},  # the logs of workers
-    "sweeps/task_log.py": {"open"},
     "sweeps/local_worker.py": {"load"},  # stdin
     "tabular/io.py": {"open_file"},  # the file of an MDP that the user has typed
 }

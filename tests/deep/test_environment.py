@@ -375,7 +375,7 @@ def test_faults_of_a_module_and_of_a_constructor_are_named(tmp_path, monkeypatch
 
     gymnasium.register("Large-v0", entry_point=make)
     try:
-        with pytest.raises(InputError, match="env: Large-v0 cannot be made: MemoryError$"):
+        with pytest.raises(InputError, match=r"env: Large-v0 cannot be made: MemoryError$"):
             open_env("Large-v0", 0)
     finally:
         del gymnasium.registry["Large-v0"]

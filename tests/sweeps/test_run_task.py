@@ -14,6 +14,7 @@ from narl.sweeps.results import results_csv
 from narl.sweeps.run_notes import RunNotes, record_sweep, recorded_runs
 from narl.sweeps.run_task import run_task
 from narl.sweeps.status import SweepStatus, count_states
+from narl.sweeps.task_log import output_to
 from narl.sweeps.tasks import make_tasks
 from short_trainings import assert_same_outcome
 
@@ -148,15 +149,35 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
         run_task(tabular_runs(1), tmp_path / "file")
 
 
-def test_sweeps_are_recorded(tmp_path):
+def test_sweeps_are_recorded(tmp_path, caplog):
     first, second = tabular_runs(2), tabular_runs(3)
     for runs in (first, second, first):
         record_sweep(tmp_path, runs)
     assert {run.id for run in recorded_runs(tmp_path)} == {run.id for run in second}
     assert len(list((tmp_path / "sweeps").iterdir())) == 2
-    (tmp_path / "sweeps" / "sweep-0.json").write_text('{"runs": [{}]}')
-    with pytest.raises(InputError, match=r"sweep-0\.json: it is not of this version"):
-        recorded_runs(tmp_path)
+    good = (tmp_path / "sweeps").glob("sweep-*.json").__next__().read_text()
+    bad = ['{"runs": [{}]}', '{"runs": 3}', "[]", "{", good.replace(first[0].id, "../../victim")]
+    bad.append(good.replace('"config": {', '"config": [], "other": {'))
+    for i, content in enumerate(bad):
+        (tmp_path / "sweeps" / f"sweep-{i}.json").write_text(content)
+    caplog.clear()
+    assert {run.id for run in recorded_runs(tmp_path)} == {run.id for run in second}
+    assert len(caplog.messages) == len(bad)
+    assert "sweep-0.json is damaged or of another version" in caplog.text
+
+
+def test_notes_that_somebody_changed_do_no_harm(tmp_path, cache):
+    (run,) = tabular_runs(1)
+    folder = RunNotes(tmp_path, run.id).folder
+    folder.mkdir(parents=True)
+    (folder / "worker.json").write_text('{"step": "x", "return": []}')
+    assert states([run], tmp_path) == ["unfinished"]
+    outside = tmp_path / "outside.txt"
+    outside.write_text("mine")
+    (folder / "log.txt").symlink_to(outside)
+    with pytest.raises(OSError, match="it is a symbolic link"), output_to(folder / "log.txt"):
+        pass
+    assert outside.read_text() == "mine"
 
 
 @pytest.mark.slow

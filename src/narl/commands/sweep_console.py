@@ -216,12 +216,12 @@ class SweepConsole:
         if follow and sys.stderr.isatty():
             console = console_of(sys.stderr)
             with Live(console=console, transient=True, auto_refresh=False) as live:
-                while any(status.state == "running" for status in statuses):
+                while any(status.state not in ("done", "failed") for status in statuses):
                     live.update(live_view(statuses, console.height), refresh=True)
                     time.sleep(REFRESH_SECONDS)
                     statuses = self.status.read()
         elif follow:
-            while any(status.state == "running" for status in statuses):
+            while any(status.state not in ("done", "failed") for status in statuses):
                 time.sleep(REFRESH_SECONDS)
                 statuses = self.status.read()
         counts = count_states(statuses)

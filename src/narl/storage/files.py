@@ -13,7 +13,7 @@ import os
 import stat
 import uuid
 from collections.abc import Iterator, Mapping
-from io import BufferedReader
+from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,12 @@ def open_descriptor(path: Path, flags: int, follow_links: bool = False) -> int:
         reason = os.strerror(kind) if stat.S_ISDIR(mode) else "it is not a regular file"
         raise OSError(kind, reason, str(path))
     return descriptor
+
+
+def open_log(path: Path) -> BufferedWriter:
+    """Open a regular file for appending, and make its folder; OSError if it is a link."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.fdopen(open_descriptor(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab")
 
 
 def read_file(path: Path, limit: int = MOST_BYTES, *, follow_links: bool = False) -> bytes:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from narl.errors import InputError
+from narl.storage.files import open_log
 from narl.sweeps.driver import Ended
 from narl.sweeps.local_worker import PATIENCE, STOPPED
 from narl.sweeps.planned_run import runs_to_json
@@ -56,10 +57,9 @@ class LocalExecutor:
         """Start a process for a task in a free slot; its output is appended to the task's log."""
         slot = self._free.pop(0)
         log = RunNotes(self._root, task[0].id).log
-        log.parent.mkdir(parents=True, exist_ok=True)
         variables = {"CUDA_VISIBLE_DEVICES": ",".join(slot.gpus)} if slot.gpus else {}
         variables |= gpu_variables(slot.gpu_share)
-        with log.open("ab") as output:
+        with open_log(log) as output:
             popen = subprocess.Popen(
                 [sys.executable, "-m", "narl.sweeps.local_worker"],
                 stdin=subprocess.PIPE,

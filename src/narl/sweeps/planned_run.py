@@ -11,6 +11,7 @@ from narl import storage
 from narl.deep.config import Config as TrainingConfig
 from narl.errors import EnvironmentFault, InputError
 from narl.options import as_text
+from narl.storage.runs import is_run_id
 from narl.tabular.config import Config as TabularConfig
 from narl.tabular.options import AGENT_OPTIONS
 
@@ -110,16 +111,23 @@ def runs_to_json(runs: Iterable[SweepRun]) -> list[dict[str, Any]]:
 
 
 def runs_from_json(entries: Iterable[Mapping[str, Any]]) -> list[SweepRun]:
-    """Return the runs that `runs_to_json` wrote."""
+    """Return the runs that `runs_to_json` wrote; ValueError if an id is none."""
     return [
         SweepRun(
-            entry["id"],
+            _checked_id(entry["id"]),
             _config(entry["half"], entry["config"]),
             entry["label"],
             _with_tuples(entry["options"]),
         )
         for entry in entries
     ]
+
+
+def _checked_id(run_id: str) -> str:
+    """Return an id; it names a folder, so it must not lead elsewhere."""
+    if not is_run_id(run_id):
+        raise ValueError(f"{run_id!r} is not the id of a run")
+    return run_id
 
 
 def _config(half: str, fields: Mapping[str, Any]) -> RunConfig:

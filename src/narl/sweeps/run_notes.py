@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import socket
 import time
@@ -26,6 +27,7 @@ SWEEPS, LOG = "sweeps", "log.txt"
 WORKER, FAILURE = "worker.json", "failure.json"
 RETRY_SECONDS = 0.3
 """Seconds between two tries to get a lease; `is_leased` holds it for a moment."""
+_log = logging.getLogger("narl")
 NOTE_SECONDS = 2.0
 """Seconds between two notes of a worker about its progress."""
 
@@ -115,10 +117,9 @@ def recorded_runs(root: Path) -> list[SweepRun]:
         content = _read(path)
         try:
             entries = runs_from_json((content or {})["runs"])
-        except (KeyError, TypeError) as error:
-            raise InputError(
-                f"{path}: it is not of this version of narl ({error}); delete it"
-            ) from None
+        except (AttributeError, LookupError, TypeError, ValueError, InputError):
+            _log.warning("%s is damaged or of another version of narl; it is left out", path)
+            continue
         runs |= {run.id: run for run in entries}
     return list(runs.values())
 

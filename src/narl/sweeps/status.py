@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -78,17 +78,24 @@ def _open_status(run: SweepRun, root: Path) -> RunStatus:
     worker, failure = notes.worker(), notes.failure()
     if worker is not None and notes.is_leased:
         who = f"{worker.get('host')}:{worker.get('process')}"
-        step, mean = int(worker.get("step", 0)), worker.get("return")
+        step, mean = _number(worker, "step"), worker.get("return")
+        mean = float(mean) if isinstance(mean, int | float) else None
         return RunStatus(run, "running", step, mean, who, log=str(worker.get("log", "")))
     if failure is not None and notes.has_failed:
         log = str(failure.get("log", ""))
         return RunStatus(run, "failed", error=str(failure.get("error", "")), log=log)
-    step = int((worker or {}).get("step", 0))
+    step = _number(worker or {}, "step")
     if run.is_training:
         step = storage.UnfinishedRun(root / f"{run.id}{storage.PART_SUFFIX}", {}, 1).step or step
     log = str((worker or {}).get("log", ""))
     begun = worker is not None or step > 0 or failure is not None
     return RunStatus(run, "unfinished" if begun else "waiting", step, log=log)
+
+
+def _number(note: Mapping[str, Any], name: str) -> int:
+    """Return a whole number of a note, which anyone may have changed; 0 if it is none."""
+    value = note.get(name, 0)
+    return value if isinstance(value, int) else 0
 
 
 def count_states(statuses: Iterable[RunStatus]) -> dict[State, int]:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from narl.console import warnings_as_notes
+from narl.storage.files import open_log
 
 
 @contextlib.contextmanager
 def output_to(log: Path) -> Iterator[None]:
     """Append everything that this process prints to a file, what C libraries print included."""
-    log.parent.mkdir(parents=True, exist_ok=True)
     streams = (sys.stdout, sys.stderr)
     before = (os.dup(1), os.dup(2))
-    with log.open("a", encoding="utf-8", buffering=1) as file, warnings_as_notes():
+    with (
+        io.TextIOWrapper(open_log(log), encoding="utf-8", line_buffering=True) as file,
+        warnings_as_notes(),
+    ):
         sys.stdout = sys.stderr = file
         for number in (1, 2):
             os.dup2(file.fileno(), number)
