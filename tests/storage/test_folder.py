@@ -271,6 +271,19 @@ def test_damaged_lock_has_no_holder(tmp_path, content):
     assert lock_holder(tmp_path) is None
 
 
+def test_holder_on_another_machine_is_seen_and_named(tmp_path):
+    """The lock is of the file system; no process here has the id in it."""
+    with lock_folder(tmp_path):
+        (tmp_path / ".lock").write_text("4194000 elsewhere\n")
+        assert lock_holder(tmp_path) == 4194000
+        with (
+            pytest.raises(InputError, match="process 4194000 on elsewhere is writing to"),
+            lock_folder(tmp_path),
+        ):
+            pass
+    assert lock_holder(tmp_path) is None
+
+
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder", "device"])
 def test_lock_that_is_no_file_is_refused_and_nothing_is_followed(tmp_path, kind):
     run, lock = tmp_path / "run", tmp_path / "run" / ".lock"

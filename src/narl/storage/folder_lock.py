@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,14 +12,16 @@ from narl.storage.files import make_folder, naming_errors, open_descriptor, open
 
 LOCK = ".lock"
 """The file of a folder's lock."""
+MOST_BYTES = 320
+"""The largest size of that file: a process id and the name of a host."""
 
 
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
     """Keep other processes from writing to a folder, which is created where it is missing.
 
-    The system frees the lock when the process ends in any way; the lock's file remains. The
-    process id in the file is only for messages.
+    The system frees the lock when the process ends in any way; the lock's file remains. Process
+    id and host in the file are only for messages.
     """
     while True:
         descriptor = _open_lock(folder)
@@ -29,7 +32,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
                 continue
             with naming_errors(folder / LOCK):
                 os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+                os.pwrite(descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
             yield
             return
         finally:
@@ -54,11 +57,18 @@ def _lock_descriptor(descriptor: int, folder: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        process = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+        process, host = _parse(os.pread(descriptor, MOST_BYTES, 0))
+        elsewhere = "" if host == socket.gethostname() else f" on {host}"
         raise InputError(
-            f"run folder: process {process or '(unknown)'} is writing to {folder}; "
+            f"run folder: process {process or '(unknown)'}{elsewhere} is writing to {folder}; "
             "wait until it ends, or stop it"
         ) from None
+
+
+def _parse(content: bytes) -> tuple[str, str]:
+    """Return process id and host of a lock's file; locks of older versions are of this host."""
+    process, _, host = content.decode(errors="replace").strip().partition(" ")
+    return process, host or socket.gethostname()
 
 
 def _is_file_at(descriptor: int, path: Path) -> bool:
@@ -73,15 +83,17 @@ def lock_holder(folder: Path) -> int | None:
     """Return the id of the process that holds the lock of a folder, if there is one."""
     lock = folder / LOCK
     try:
-        process = int(read_file(lock, 64))
+        text, host = _parse(read_file(lock, MOST_BYTES))
+        process = int(text)
     except (OSError, ValueError):
         return None
-    try:
-        os.kill(max(process, 1), 0)  # the lock is tried only if the process still exists
-    except PermissionError:
-        return process
-    except (OSError, OverflowError):
-        return None
+    if host == socket.gethostname():
+        try:
+            os.kill(max(process, 1), 0)  # the lock is tried only if the process still exists
+        except PermissionError:
+            return process
+        except (OSError, OverflowError):
+            return None
     with contextlib.suppress(OSError), open_file(lock) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
