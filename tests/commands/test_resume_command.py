@@ -9,6 +9,7 @@ import narl
 from narl import storage
 from narl.commands.training_console import TrainingConsole
 from narl.deep.checked_config import config_from_record
+from narl.deep.user_parts import UserParts
 from short_trainings import ENV, flip_bit, short_arguments
 
 
@@ -65,13 +66,18 @@ def test_training_is_continued_as_it_was_begun(call, trainings, trained, monkeyp
     storage.record_config(part, content["config"], checkpoint_every=7, keep_data=True)
     assert call("resume", part.name, "--tensorboard", "logs").status == 0
     monkeypatch.setenv("NARL_RUNS", str(tmp_path / "others"))
-    assert call("resume", str(part), "--json").status == 0
+    assert call("resume", str(part), "--json", "--env-timeout", "3").status == 0
+    assert (
+        "--env-timeout: inf given; it must be a"
+        in call("resume", str(part), "--env-timeout", "inf").err
+    )
     config = config_from_record(content["config"])
-    options = {"checkpoint_every": 7, "keep_data": True, "any_code": False}
+    options = {"checkpoint_every": 7, "keep_data": True, "any_code": False, "unfinished": True}
+    parts = [UserParts(), UserParts(env_timeout=3.0)]
     assert trained == [
-        (TrainingConsole(tensorboard="logs"), config, options | {"unfinished": True}),
+        (TrainingConsole(tensorboard="logs"), config, options | {"parts": parts[0]}),
         # A folder elsewhere is continued there.
-        (TrainingConsole(trainings.root, True), config, options | {"unfinished": True}),
+        (TrainingConsole(trainings.root, True), config, options | {"parts": parts[1]}),
     ]
 
 

@@ -12,6 +12,7 @@ import dataclasses
 import inspect
 import io
 import itertools
+import math
 import os
 import re
 import sys
@@ -20,12 +21,15 @@ import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import tyro
 
 from narl.commands.help_text import help_text, terminal_width
 from narl.errors import InputError, nearest, unknown
+
+if TYPE_CHECKING:
+    from narl.deep.user_parts import UserParts
 
 Config = TypeVar("Config")
 
@@ -68,6 +72,34 @@ GoOnWithAnyCode = Annotated[
         help="go on even if the code of a user's environment has changed since",
     ),
 ]
+EnvWorkers = Annotated[
+    int | None,
+    value(
+        "N",
+        "(default: as many as are of use)",
+        help="processes that step the environments; 0: none, this process does it. It changes no "
+        "result",
+    ),
+]
+EnvTimeout = Annotated[
+    float | None,
+    value(
+        "SECONDS",
+        "(default: any time)",
+        help="end the training if a step or an evaluation of an environment takes longer",
+    ),
+]
+
+
+def environment_parts(workers: int | None, timeout: float | None) -> UserParts:
+    """Return how the environments of a training are run."""
+    if workers is not None and workers < 0:
+        raise InputError(f"env_workers: {workers} given; it must be 0 or more")
+    if timeout is not None and not 0 < timeout < math.inf:
+        raise InputError(f"env_timeout: {timeout:g} given; it must be a finite number above 0")
+    from narl.deep.user_parts import UserParts
+
+    return UserParts(env_workers=workers, env_timeout=timeout)
 
 
 def runs_folder(given: Path | None) -> Path:

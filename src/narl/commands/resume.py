@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional
 
 from narl.commands.arguments import (
+    EnvTimeout,
+    EnvWorkers,
     GoOnWithAnyCode,
     RunsFolder,
     Switch,
     TensorBoardFolder,
     TrustModule,
     WandbProject,
+    environment_parts,
     errors_as_typed,
     import_from_working_folder,
     parse,
@@ -38,6 +41,8 @@ class Resume:
     """
 
     run: Annotated[Positional[str], value("RUN", help=RUN_HELP)]
+    env_workers: EnvWorkers = None
+    env_timeout: EnvTimeout = None
     tensorboard: TensorBoardFolder = None
     wandb: WandbProject = None
     trust_env_module: TrustModule = False
@@ -97,4 +102,5 @@ def main(arguments: Sequence[str]) -> int:
             keep_data=run.keep_data,
             unfinished=True,
             any_code=args.any_code,
+            parts=environment_parts(args.env_workers, args.env_timeout),
         )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from narl.commands.arguments import (
+    EnvTimeout,
+    EnvWorkers,
     RunsFolder,
     Switch,
     TensorBoardFolder,
     WandbProject,
+    environment_parts,
     import_from_working_folder,
     value,
 )
@@ -21,9 +23,6 @@ from narl.deep.config import Config
 from narl.errors import InputError
 from narl.options import option_fields
 from narl.validation import check_count
-
-if TYPE_CHECKING:
-    from narl.deep.user_parts import UserParts
 
 EXAMPLE = "narl train InvertedPendulum-v5 --algo narl --members 3 --radius 0.1 --seeds 0:5"
 HINTS = {
@@ -59,10 +58,8 @@ class TrainArguments:
     """epochs between two checkpoints"""
     checkpoint_steps: Annotated[int | None, value("N")] = None
     """environment steps between two checkpoints instead, rounded up to whole epochs"""
-    env_workers: Annotated[int | None, value("N", "(default: as many as are of use)")] = None
-    """processes that step the environments; 0: none, this process does it. It changes no result"""
-    env_timeout: Annotated[float | None, value("SECONDS", "(default: any time)")] = None
-    """end the training if a step or an evaluation of an environment takes longer"""
+    env_workers: EnvWorkers = None
+    env_timeout: EnvTimeout = None
     keep_data: Switch = False
     """keep buffers and optimisers in the run's folder, so that --extend can go on with it"""
     tensorboard: TensorBoardFolder = None
@@ -107,21 +104,8 @@ def main(arguments: Sequence[str]) -> int:
             keep_data=args.keep_data,
             fresh=args.fresh,
             any_code=args.any_code,
-            parts=_env_parts(args),
+            parts=environment_parts(args.env_workers, args.env_timeout),
         )
-
-
-def _env_parts(args: TrainArguments) -> UserParts:
-    """Return how the environments are run."""
-    if args.env_workers is not None and args.env_workers < 0:
-        raise InputError(f"env_workers: {args.env_workers} given; it must be 0 or more")
-    if args.env_timeout is not None and not 0 < args.env_timeout < math.inf:
-        raise InputError(
-            f"env_timeout: {args.env_timeout:g} given; it must be a finite number above 0"
-        )
-    from narl.deep.user_parts import UserParts
-
-    return UserParts(env_workers=args.env_workers, env_timeout=args.env_timeout)
 
 
 def _checkpoint_epochs(args: TrainArguments, config: Config) -> int:
