@@ -82,7 +82,7 @@ bench-tabular: $(VENV)/.runtime $(PEER)/.ready ## speed compared with rlberry, a
 bench-deep: $(VENV)/.runtime $(SB3)/.ready $(SBX)/.ready ## speed of SAC compared with Stable-Baselines3 and SBX
 	$(BIN)/python benchmarks/bench_deep.py --sb3-python $(SB3)/bin/python --sbx-python $(SBX)/bin/python $(ARGS)
 
-faults: $(VENV)/.dev ## kill, damage and deceive narl in every way; prints what was survived (an hour or two)
+faults: $(VENV)/.dev ## kill, damage and deceive narl in every way; prints what was survived (about 35 minutes)
 	$(BIN)/python tests/faults/run_faults.py $(ARGS)
 
 clean: ## remove caches and build outputs

@@ -43,14 +43,14 @@ def time_ours(num_seeds: int) -> dict[str, float]:
     from narl.deep.algorithm import Algorithm, StepInfo
     from narl.deep.replicas import make_replicas
     from narl.deep.rollout import ReplicaParams
-    from narl.deep.selection import select_numbers, stack_numbers
+    from narl.deep.selection import replica_numbers
 
     config = make_config(
         "Hopper-v5", "sac", updates_per_step=UPDATES, steps=10_000, initial_steps=1000
     )
     algorithm = Algorithm(config, OBS_DIM, ACTION_DIM, None, 1000)
     replicas = make_replicas(num_seeds)
-    numbers = stack_numbers([select_numbers(config)] * num_seeds)
+    numbers = replica_numbers([config] * num_seeds)
     params = ReplicaParams(np.zeros(num_seeds, np.int32), numbers)
     seeds = np.arange(num_seeds, dtype=np.uint32)
     obs = np.zeros((num_seeds, OBS_DIM), np.float32)

@@ -316,12 +316,12 @@ def draw_riverswim() -> Figure:
 
 
 def draw_pays() -> Figure:
-    """Draw does it work (Fig. 1(a)) and when does it pay (five tasks), from stored outcomes."""
+    """Draw does it work (Fig. 1(a)) and when does it pay (seven tasks), from stored outcomes."""
     regret = load_outcome(RESULTS / "fig1a-paper.json").charts[0]
     exploration = load_outcome(RESULTS / "exploration-paper.json")
     tasks = [chart for chart in exploration.charts if chart.id.endswith("-returns")]
-    figure = Figure(figsize=(8.4, 5.7), layout="constrained")
-    panels = figure.subplots(2, 3).ravel()
+    figure = Figure(figsize=(8.4, 7.6), layout="constrained")
+    *panels, key_panel = figure.subplots(3, 3).ravel()
     dashed = {"linestyle": (0, (4, 2))}  # MBPO has the same colour
     tabular: dict[str, dict[str, Any]] = {
         "NARL Gaussian": {"color": _colour("narl-ucrl")},
@@ -344,7 +344,8 @@ def draw_pays() -> Figure:
     for axes in panels:
         axes.title.set_fontsize(10)
         axes.locator_params(axis="x", nbins=4)
-    figure.legend(handles=keys, loc="outside lower center", ncols=3, frameon=False)
+    key_panel.axis("off")
+    key_panel.legend(handles=keys, loc="center", frameon=False)
     return figure
 
 

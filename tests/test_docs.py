@@ -33,9 +33,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = (
-    *("architecture.md", "decomposition.md", "diagnostics.md", "metrics.md", "own-environment.md"),
-    *("own-mdp.md", "own-optimism.md", "reproduction.md", "resume.md", "rivals.md", "start.md"),
-    *("sweeps.md", "training.md", "tutorial.md", "tutorial-deep.md", "../README.md"),
+    *("architecture.md", "decomposition.md", "diagnostics.md", "formats.md", "metrics.md"),
+    *("own-environment.md", "own-mdp.md", "own-optimism.md", "reproduction.md", "resume.md"),
+    *("rivals.md", "start.md", "sweeps.md", "training.md", "tutorial.md", "tutorial-deep.md"),
+    "../README.md",
 )
 FENCE = re.compile(r"^```(\S+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = r"(?<![\w.])[-−]?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)"

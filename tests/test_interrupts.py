@@ -7,7 +7,14 @@ import time
 
 import pytest
 
-from narl.interrupts import Interrupted, hold_interrupts, run_interruptible, run_stoppable
+from narl import interrupts
+from narl.interrupts import (
+    Interrupted,
+    hold_interrupts,
+    run_interruptible,
+    run_stoppable,
+    run_with_checkpoint,
+)
 
 
 @pytest.fixture
@@ -67,6 +74,40 @@ def test_work_is_asked_to_stop_and_given_time(interrupt):
     interrupt(0.1)
     assert run_stoppable(work, lambda: calls.append("stopping"), patience=10) == "checkpoint"
     assert calls == ["stopping"]
+
+
+@pytest.mark.parametrize("is_compiling", [False, True])
+@pytest.mark.parametrize(
+    ("raised", "line"),
+    [
+        (KeyboardInterrupt("stopped at step 7"), "stopped at step 7; try again"),
+        (KeyboardInterrupt(), ""),
+        (Interrupted(), "at once"),
+    ],
+)
+def test_stopped_work_says_where_and_how_it_goes_on(monkeypatch, raised, line, is_compiling):
+    monkeypatch.setattr(interrupts, "is_compiling", lambda: is_compiling)
+
+    def work(should_stop):
+        raise raised
+
+    with pytest.raises(KeyboardInterrupt) as stop:
+        run_with_checkpoint(work, "try again", "at once")
+    assert str(stop.value) == line
+    # A program that is being compiled has to be left alone: the process ends without it.
+    assert isinstance(stop.value, Interrupted) == (is_compiling or isinstance(raised, Interrupted))
+
+
+def test_interrupt_announces_the_checkpoint(interrupt, capsys):
+    def work(should_stop):
+        while not should_stop():
+            time.sleep(0.01)
+        raise KeyboardInterrupt("stopped at step 7")
+
+    interrupt(0.1)
+    with pytest.raises(KeyboardInterrupt, match=r"^stopped at step 7$"):
+        run_with_checkpoint(work)
+    assert capsys.readouterr().err == "stopping: a checkpoint is written …\n"
 
 
 @pytest.mark.usefixtures("interrupt")

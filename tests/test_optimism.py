@@ -71,6 +71,14 @@ def test_only_members_among_which_is_chosen_count(radius, above_only, member):
     np.testing.assert_array_equal(choice.admitted[:3], rest.admitted)
 
 
+def test_a_member_that_takes_no_part_does_not_widen_the_radius():
+    """0, 3.4 and 8 have the mean 3.8: none is within 0.1, and 3.4 is the closest."""
+    among = jnp.array([True, True, True, False])
+    for other in (4.0, 1e6):
+        choice = narl.optimism.optimistic(jnp.array([0.0, 3.4, 8.0, other]), 0.1, among=among)
+        assert (int(choice.member), bool(choice.admitted.any())) == (1, False)
+
+
 def test_closest_member_is_taken_among_those_that_take_part():
     values = jnp.array([0.0, 0.5, 5.5, 2.0])  # the mean of the first three is 2
     choice = narl.optimism.optimistic(values, 1.0, among=jnp.array([True, True, True, False]))

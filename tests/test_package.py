@@ -1,6 +1,8 @@
 """`import narl`: quick, with every public name, and one version everywhere."""
 
+import ast
 import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -12,6 +14,8 @@ import narl
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("narl", "narl.deep", "narl.tabular", "narl.storage", "narl.report")
+MODULES = ("narl.theory", "narl.stats", "narl.options")
+"""Modules whose functions and classes are public."""
 
 
 def test_import_of_narl_and_its_halves_imports_nothing_heavy() -> None:
@@ -30,12 +34,32 @@ def test_import_of_narl_and_its_halves_imports_nothing_heavy() -> None:
     assert heavy.isdisjoint(modules)
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", [*PACKAGES, "narl.experiments", *MODULES])
 def test_every_public_name_exists(package: str) -> None:
     module = importlib.import_module(package)
     for name in module.__all__:
         assert getattr(module, name) is not None
         assert name in dir(module)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_definitions_of_a_module_are_public_and_its_imports_are_not(name: str) -> None:
+    source = ast.parse(inspect.getsource(importlib.import_module(name)))
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    defined = {node.name for node in source.body if isinstance(node, kinds)}
+    public = {name for name in defined if not name.startswith("_")}
+    assert {*importlib.import_module(name).__all__} == public
+
+
+@pytest.mark.parametrize(
+    "package", ["narl", "narl.deep", "narl.tabular", "narl.report", "narl.experiments"]
+)
+def test_type_checkers_see_every_public_name(package: str) -> None:
+    """A type checker takes a name as exported where the name is imported as itself."""
+    module = importlib.import_module(package)
+    lines = re.findall(r"^    from \S+ import (.+)$", inspect.getsource(module), re.MULTILINE)
+    assert lines == [f"{name} as {name}" for name in (line.split()[0] for line in lines)]
+    assert sorted(line.split()[0] for line in lines) == sorted({*module.__all__} - {"__version__"})
 
 
 def test_lazy_names_are_those_of_their_modules() -> None:

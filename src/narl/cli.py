@@ -11,6 +11,7 @@ import importlib
 import os
 import signal
 import sys
+import textwrap
 import threading
 import traceback
 import warnings
@@ -20,6 +21,7 @@ from typing import IO
 
 from narl import __version__
 from narl.errors import Failure, InputError, did_you_mean, nearest, system_error_line
+from narl.experiments.registry import EXPERIMENTS
 
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 3
 
@@ -29,7 +31,8 @@ COMMANDS = (
 )
 """Names of commands; the module of this name in `narl.commands` has a function `main`."""
 
-HELP = """\
+_IDS = textwrap.wrap(f"{' '.join(EXPERIMENTS)}, or all", 52, break_on_hyphens=False)
+HELP = f"""\
 usage: narl COMMAND [ARGUMENTS]
 
 Optimistic model-based reinforcement learning: noise-augmented RL (NARL), its
@@ -43,9 +46,7 @@ baselines, exact regret and its decomposition.
   narl play RUN            watch a trained policy in a window
   narl resume RUN          continue a training that was stopped
   narl reproduce ID...     run experiments of the paper and check its claims:
-                           fig1a fig1b fig1c table1 ablation fair fig2 fig3a
-                           fig3b fig3c table2 fig4 exploration-tuning
-                           exploration, or all
+{textwrap.indent(chr(10).join(_IDS), " " * 27)}
   narl report [RUN...]     write charts, tables and claims as one offline HTML
                            file; with RUN, a report on these trainings
   narl runs                list, show, compare or remove stored runs

@@ -10,10 +10,16 @@ from concurrent import futures
 from types import FrameType
 from typing import TypeVar
 
+from narl.compilation import is_compiling
+from narl.console import note
+from narl.errors import EnvironmentFault
+
 Result = TypeVar("Result")
 
 POLL_SECONDS = 0.1
 """Seconds that the main thread waits before Python can answer a signal again."""
+STOP_SECONDS = 7.0
+"""Seconds within which a training that is asked to stop should have left a checkpoint."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -62,6 +68,41 @@ def run_stoppable(
             raise Interrupted from None
         if not outcome.done():
             raise Interrupted from None
+    return outcome.result()
+
+
+def run_with_checkpoint(
+    work: Callable[[Callable[[], bool]], Result], continues: str = "", at_once: str = ""
+) -> Result:
+    """Run ``work`` that writes checkpoints and return its result; see `run_stoppable`.
+
+    Work that stops raises a `KeyboardInterrupt` with a text that says where. The text is raised
+    again with ``continues``, which says how the work goes on. The text of an interrupt that does
+    not wait for the checkpoint is ``at_once``.
+    """
+    try:
+        return run_stoppable(
+            work, lambda: note("stopping: a checkpoint is written …"), STOP_SECONDS + 1
+        )
+    except Interrupted:
+        raise Interrupted(at_once) from None
+    except KeyboardInterrupt as stop:
+        # A program that is still being compiled keeps the interpreter from exiting.
+        kind = Interrupted if is_compiling() else KeyboardInterrupt
+        where = str(stop)
+        raise kind(f"{where}; {continues}" if where and continues else where) from None
+
+
+def run_within(seconds: float, work: Callable[[], Result], late: str) -> Result:
+    """Run ``work`` in a thread of its own and return its result.
+
+    If it takes longer than ``seconds``, an `EnvironmentFault` with the text ``late`` is raised; the
+    work goes on in its thread, where nothing can stop it, until the process ends.
+    """
+    outcome = _start(work)
+    futures.wait([outcome], seconds)
+    if not outcome.done():
+        raise EnvironmentFault(late)
     return outcome.result()
 
 

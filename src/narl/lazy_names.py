@@ -1,36 +1,66 @@
-"""Imports at a later time: public names on first use (PEP 562), a module after another one."""
+"""Public names of packages and modules, and imports at a later time (PEP 562)."""
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.abc
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
 from narl.errors import InputError
 
 
-def lazy_names(
-    package: str, modules: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package that imports a public name on first use.
+def import_on_first_use(package: str, *own_names: str) -> None:
+    """Give a package its public names, each of which is imported when it is first used.
 
-    ``modules`` has the module of every public name; a submodule is its own module.
+    The names are those that the package's `__init__.py` imports under `if TYPE_CHECKING:`, each in
+    a line ``from module import name as name``, and ``own_names``, which the package defines itself.
+    Type checkers and editors understand these lines; here they are read as text.
     """
+    modules = _names_for_type_checkers(package)
+    public = sorted([*modules, *own_names])
 
     def import_name(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = importlib.import_module(modules[name])
-        is_submodule = modules[name] == f"{package}.{name}"
-        value = module if is_submodule else getattr(module, name)
+        if modules[name] == package:
+            return importlib.import_module(f"{package}.{name}")
+        value = getattr(importlib.import_module(modules[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 
-    return import_name, lambda: sorted(sys.modules[package].__all__)
+    # Set here, and not in the package, so that type checkers report names that do not exist.
+    vars(sys.modules[package]).update(
+        __all__=public, __getattr__=import_name, __dir__=lambda: public
+    )
+
+
+def _names_for_type_checkers(package: str) -> dict[str, str]:
+    """Return the names that a package imports under `if TYPE_CHECKING:`, with their modules."""
+    loader: Any = sys.modules[package].__spec__.loader  # type: ignore[union-attr]
+    text = loader.get_source(package)
+    if text is None:
+        raise ImportError(f"{package}: the source of its __init__.py is needed and is not there")
+    conditions = [node for node in ast.parse(text).body if isinstance(node, ast.If)]
+    blocks = [node.body for node in conditions if ast.unparse(node.test) == "TYPE_CHECKING"]
+    lines = [line for block in blocks for line in block if isinstance(line, ast.ImportFrom)]
+    return {alias.name: str(line.module) for line in lines for alias in line.names}
+
+
+def export_definitions(module: str) -> None:
+    """Set `__all__` of a module to the functions and classes that it defines, without private ones.
+
+    The module calls this in its last line.
+    """
+    names = vars(sys.modules[module])
+    names["__all__"] = sorted(
+        name
+        for name, value in names.items()
+        if getattr(value, "__module__", None) == module and not name.startswith("_")
+    )
 
 
 def import_extra(module: str, extra: str) -> ModuleType:

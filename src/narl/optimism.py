@@ -43,7 +43,8 @@ def optimistic(
         offset = judged - judged.mean(axis=0, where=among)
         distance = jnp.abs(offset)
         # The mean is rounded; equal values must be admitted by every radius.
-        rounding = 4.0 * jnp.finfo(values.dtype).eps * jnp.abs(judged).max(axis=0)
+        largest = jnp.abs(judged).max(axis=0, initial=0.0, where=among)
+        rounding = 4.0 * jnp.finfo(values.dtype).eps * largest
         slack = jnp.where(jnp.isfinite(rounding), rounding, 0.0)
         admitted = distance <= radius + slack
         admitted |= jnp.asarray(above_only) & (offset <= 0.0)

@@ -10,9 +10,10 @@ import dataclasses
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from narl.errors import InputError, NoEffect, unknown
+from narl.lazy_names import export_definitions
 from narl.validation import as_plain, check_number, parse_seeds
 
 _KEY = "narl.option"
@@ -39,6 +40,9 @@ class Option:
     """The algorithms or agents that use the option; empty: all of them."""
     only_with: tuple[Mapping[str, tuple[Any, ...]], ...] = ()
     """Values of other options that the option needs to have an effect: one of these sets."""
+    per_replica: Literal["", "number", "setup"] = ""
+    """How the replicas of one program may differ in the option: in a number of the program's
+    input, or in the way that they are set up; empty: they may not."""
     default_text: str | None = None
     """The default as `--help` shows it, where it is not simply the field's default."""
     preset: bool = False
@@ -51,6 +55,8 @@ class Option:
     """Further sentences for the docs, which `--help` leaves out."""
     switch: bool = False
     """Whether a bool can only be turned on: there is --name, but no --no-name."""
+    search: tuple[float, float] | None = None
+    """The range in which `narl tune` searches a number, where the user gives none."""
     parse: Callable[[str], Any] | None = None
     """Reads the text of the command line, where it is not simply a number or a word."""
 
@@ -109,6 +115,7 @@ def seeds_option(default: tuple[int, ...], default_text: str) -> Any:
         metavar="SEEDS",
         example="0,1,2",
         default_text=default_text,
+        per_replica="setup",
         parse=parse_seeds,
     )
 
@@ -208,11 +215,16 @@ def _with_value(name: str, values: Sequence[Any]) -> str:
     return f"{name} {' or '.join(texts)}"
 
 
-def check_values(config: Any) -> None:
-    """Check every option of a configuration against its type, choices and range."""
+def check_values(config: Any) -> dict[str, Any]:
+    """Check every option of a configuration against its type, choices and range.
+
+    Returns the values as the options' own types (see `check_value`).
+    """
     annotations = typing.get_type_hints(type(config))
-    for name, description in options_of(config).items():
-        check_value(name, getattr(config, name), annotations[name], description)
+    return {
+        name: check_value(name, getattr(config, name), annotations[name], description)
+        for name, description in options_of(config).items()
+    }
 
 
 def check_value(name: str, value: Any, annotation: Any, description: Option) -> Any:
@@ -283,6 +295,9 @@ def markdown_table(
             for needed in description.only_with
         ]
         meaning += f" Only with {'; or with '.join(ways)}." if ways else ""
+        if description.search is not None:
+            low, high = description.search
+            meaning += f" `narl tune` searches from {low:g} to {high:g}."
         cells = [f"`{name}`", description.default_as_text(default) or "none"]
         cells.append(values_as_text(annotation, description))
         if used_by is not None:
@@ -313,3 +328,6 @@ def choices_of(annotation: Any, description: Option) -> tuple[str, ...]:
     kind, _ = split_optional(annotation)
     literal = typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
     return description.choices or literal
+
+
+export_definitions(__name__)

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from narl.errors import InputError, unknown
+from narl.grouping import differing_options
 from narl.lazy_names import import_extra
 from narl.options import as_text
 from narl.palette import ALGORITHM_COLOURS, COLOURS, Look, assign_looks
@@ -162,12 +163,9 @@ def label_curves(curves: Sequence[Curve]) -> list[str]:
     several_envs = len({curve.env for curve in curves}) > 1
     labels: list[str] = []
     for curve in curves:
-        alike = [other for other in curves if other.algorithm == curve.algorithm]
-        differing = [
-            f"{name}={as_text(value)}"
-            for name, value in curve.settings.items()
-            if any(other.settings.get(name) != value for other in alike)
-        ]
+        alike = [other.settings for other in curves if other.algorithm == curve.algorithm]
+        names = [name for name in differing_options(alike) if name in curve.settings]
+        differing = [f"{name}={as_text(curve.settings[name])}" for name in names]
         on = f" on {curve.env}" if several_envs else ""
         labels.append(", ".join([f"{curve.algorithm or 'agent'}{on}", *differing]))
     return [

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import nctdtrinc, stdtrit
 
 from narl.errors import InputError
+from narl.lazy_names import export_definitions
 from narl.resampling import (
     resample,
     resample_both,
@@ -79,11 +80,8 @@ def median_iqr(x: ArrayLike, axis: int = 0) -> tuple[Array, Array, Array]:
     `numpy.quantile` does, except that between two infinities it is infinite, not NaN.
     """
     ordered = np.sort(_numbers("x", x), axis=axis)
-    return (
-        _quantile(ordered, 0.5, axis),
-        _quantile(ordered, 0.25, axis),
-        _quantile(ordered, 0.75, axis),
-    )
+    median, low, high = (_quantile(ordered, q, axis) for q in (0.5, 0.25, 0.75))
+    return median, low, high
 
 
 def _quantile(ordered: Array, q: float, axis: int) -> Array:
@@ -134,10 +132,9 @@ def bootstrap_interval(
     if not 0.0 < confidence < 1.0:
         raise InputError(f"confidence: {confidence} given; must be between 0 and 1")
     generator = np.random.default_rng(seed)
-    num_runs = values.shape[-1]
     draws = np.empty(num_resamples)
     for i in range(num_resamples):
-        rows = generator.integers(num_runs, size=values.shape)
+        rows = generator.integers(values.shape[-1], size=values.shape)
         draws[i] = statistic(np.take_along_axis(values, rows, axis=-1))
     draws = np.sort(draws[~np.isnan(draws)])
     if draws.size == 0:
@@ -398,3 +395,6 @@ def _numbers(name: str, x: ArrayLike) -> Array:
     if np.isnan(array).any():
         raise InputError(f"{name}: holds NaN; every value must be a number")
     return array
+
+
+export_definitions(__name__)

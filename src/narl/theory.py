@@ -20,6 +20,7 @@ from jax.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from narl.errors import InputError, unknown
+from narl.lazy_names import export_definitions
 from narl.paper import implements
 
 Tail = Literal["paper", "exact", "unvisited"]
@@ -361,3 +362,6 @@ def fake_reward_shrinkage(num_pairs: int, n: ArrayLike = math.inf) -> np.ndarray
     n = np.asarray(n, dtype=float)
     with np.errstate(divide="ignore"):
         return np.asarray(1.0 / (1.0 + 2.0 * num_pairs * (1.0 + 1.0 / n)))
+
+
+export_definitions(__name__)

@@ -41,7 +41,7 @@ def tiny_experiment(id_: str) -> experiment.Experiment:
 def experiments(monkeypatch) -> None:
     """Put two experiments in the place of all, with made-up runs."""
     table = {id_: tiny_experiment(id_) for id_ in ("fig1a", "fig1b")}
-    monkeypatch.setattr("narl.experiments.EXPERIMENTS", table)
+    monkeypatch.setattr("narl.commands.reproduce.EXPERIMENTS", table)
 
     def run_config(config, root, *, progress, fresh):
         if run := storage.find_run_of_config(root, config.record()):

@@ -12,6 +12,7 @@ from narl.sweeps import driver
 from narl.sweeps.driver import Ended
 from narl.sweeps.run_notes import RunNotes
 from narl.sweeps.run_task import run_task
+from narl.sweeps.trial import Cost
 
 GRID = ["sweep", "tabular", "greedy,psrl", "riverswim", "--size=2,3", "--horizon=2"]
 GRID += ["--episodes=5", "--seeds=0:2"]
@@ -112,8 +113,8 @@ def test_a_failed_run_is_reported_with_its_log_and_stops_nobody(call, cache, mon
 
 def test_dry_run_shows_runs_programs_and_that_costs_are_unknown(call, tmp_path):
     words = ["sweep", "Hopper-v5", "--algo=narl,mbpo", "--radius=0.1,0.5,none", "--seeds=0:5"]
-    answer = call(*words, "--dry-run")
-    assert answer.status == 0
+    answer = call(*words, "--dry-run", "--no-trial")
+    assert (answer.status, answer.err) == (0, "")
     assert "4 runs, 0 of them are done" in answer.out
     assert (
         "program 1 with 15 seeds in all: algo=narl radius=0.1; algo=narl radius=0.5; "
@@ -122,26 +123,46 @@ def test_dry_run_shows_runs_programs_and_that_costs_are_unknown(call, tmp_path):
     assert "program 2 with 5 seeds in all: algo=mbpo" in answer.out
     assert "no finished run of these algorithms is in the folder" in answer.out
     assert list(tmp_path.iterdir()) == []
-    result = json.loads(call(*words, "--dry-run", "--json", "--jobs=2").out)
+    result = json.loads(call(*words, "--dry-run", "--no-trial", "--json", "--jobs=2").out)
     assert [len(program) for program in result["programs"]] == [3, 1]
     assert [len(task) for task in result["tasks"]] == [2, 1, 1]
     assert result["estimate"] is None
 
 
-def test_dry_run_estimates_from_finished_runs(call, tmp_path):
+def test_dry_run_estimates_from_finished_runs(call, tmp_path, monkeypatch):
     for seconds, env in ((10.0, "Hopper-v5"), (30.0, "Hopper-v5"), (1000.0, "Ant-v5")):
         record = {"experiment": "train", "algo": "sac", "env": env, "seeds": [0, 1], "x": seconds}
         metrics = {"steps": 100, "replicas": 2, "seconds": {"sac": 1.0, "total": seconds}}
         storage.save_run(tmp_path / "runs", record, metrics, {})
     words = ["sweep", "Hopper-v5", "--algo=sac,mbpo", "--seeds=0:4", "--steps=10000"]
-    cost = json.loads(call(*words, "--dry-run", "--json").out)["estimate"]
+    cost = json.loads(call(*words, "--dry-run", "--no-trial", "--json").out)["estimate"]
     # 20 s (the median) for 100 steps of 2 seeds; no finished run is of mbpo.
     assert cost["seconds"] == pytest.approx(20.0 * 100 * 2)
     assert (cost["num_estimated"], cost["num_unknown"], cost["num_examples"]) == (1, 1, 2)
     assert cost["size"] > 1000
-    shown = call(*words, "--dry-run").out
+    shown = call(*words, "--dry-run", "--no-trial").out
     assert "about 1 h 6 min one after the other" in shown
-    assert "1 runs cannot be estimated" in shown
+    assert "of disk, from 2 finished runs; 1 runs cannot be estimated" in shown
+    # A trial says what mbpo costs.
+    monkeypatch.setattr("narl.sweeps.trial.try_out", lambda run: Cost(100.0, 5e6))
+    answer = call(*words, "--dry-run")
+    assert answer.err == "a short trial of algo=mbpo …\n"
+    assert "about 1 h 8 min one after the other and 5.0 MB of disk, from 2 finished " in answer.out
+    assert "runs and 1 short trial, extrapolated to all steps, episodes and seeds\n" in answer.out
+    cost = json.loads(call(*words, "--dry-run", "--json").out)["estimate"]
+    assert cost["seconds"] == pytest.approx(4000 + 100)
+    assert (cost["num_unknown"], cost["num_examples"], cost["num_trials"]) == (0, 2, 1)
+
+
+def test_dry_run_tries_out_what_was_never_run_and_stores_nothing(call, cache, tmp_path):
+    answer = call(*GRID, "--dry-run", "--json")
+    assert answer.status == 0, answer.err
+    names = [f"agent={agent} size={size}" for agent in ("greedy", "psrl") for size in (2, 3)]
+    assert answer.err.splitlines() == [f"a short trial of {name} …" for name in names]
+    cost = json.loads(answer.out)["estimate"]
+    assert (cost["num_estimated"], cost["num_trials"], cost["num_examples"]) == (4, 4, 0)
+    assert cost["seconds"] > 0
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_print_gives_commands_of_the_same_runs(call):
@@ -150,11 +171,9 @@ def test_print_gives_commands_of_the_same_runs(call):
     lines = call(*words, "--executor=print").out.splitlines()
     assert lines[0] == "narl sweep tabular psrl riverswim --episodes=7 '--runs=a folder'"
     assert len(lines) == 3
-    planned = json.loads(call(*words, "--dry-run", "--json").out)["runs"]
-    printed = [
-        json.loads(call(*shlex.split(line)[1:], "--dry-run", "--json").out)["runs"]
-        for line in lines
-    ]
+    plan = ["--dry-run", "--no-trial", "--json"]
+    planned = json.loads(call(*words, *plan).out)["runs"]
+    printed = [json.loads(call(*shlex.split(line)[1:], *plan).out)["runs"] for line in lines]
     assert [[run["run"] for run in runs] for runs in printed] == [[run["run"]] for run in planned]
 
 
@@ -163,14 +182,15 @@ def test_a_file_is_a_grid_and_the_command_line_takes_precedence(call, tmp_path):
         'half = "tabular"\nenv = "riverswim"\n[[grid]]\nagent = "psrl"\n'
         '[[grid]]\nagent = "narl-ucrl"\nc = [0.1, 1]\n'
     )
-    result = json.loads(call("sweep", "grid.toml", "--size=3", "--dry-run", "--json").out)
+    words = ["sweep", "grid.toml", "--size=3", "--dry-run", "--no-trial", "--json"]
+    result = json.loads(call(*words).out)
     assert len(result["runs"]) == 3
     assert all("riverswim-3" in run["run"] for run in result["runs"])
 
 
 def test_lists_as_values_are_separated_by_semicolons(call):
     words = ["sweep", "--env=Hopper-v5,Ant-v5", "--algo=sac", "--hidden=8,8;16,16"]
-    result = json.loads(call(*words, "--dry-run", "--json").out)
+    result = json.loads(call(*words, "--dry-run", "--no-trial", "--json").out)
     assert [run["label"] for run in result["runs"]] == [
         f"env={env} hidden={hidden}"
         for env in ("Hopper-v5", "Ant-v5")
@@ -181,10 +201,50 @@ def test_lists_as_values_are_separated_by_semicolons(call):
 def test_slurm_script_is_printed(call):
     pytest.importorskip("submitit")
     words = ["sweep", "Hopper-v5,Ant-v5", "--executor=slurm", "--time=2:00:00", "--cpus=3"]
-    answer = call(*words, "--slurm=partition=gpu", "--dry-run")
+    answer = call(*words, "--slurm=partition=gpu", "--dry-run", "--no-trial")
     assert answer.status == 0, answer.err
     for line in ("--time=120", "--cpus-per-task=3", "--partition=gpu", "--array=0-1%2"):
         assert f"#SBATCH {line}" in answer.out
+
+
+@pytest.mark.parametrize("executor", ["local", "print"])
+def test_time_out_of_environments_reaches_the_runs(call, monkeypatch, executor):
+    seen = []
+    monkeypatch.setattr(InProcess, "start", lambda self, task: (seen.extend(task), 1 / 0))
+    words = ["sweep", "Pendulum-v1", "--algo=sac", "--env-timeout=2.5", f"--executor={executor}"]
+    answer = call(*words)
+    if executor == "print":
+        assert answer.out == "narl sweep Pendulum-v1 --algo=sac --env-timeout=2.5\n"
+    else:
+        assert [run.env_timeout for run in seen] == [2.5]
+
+
+HANGING = """
+import time
+import gymnasium
+
+class Hanging(gymnasium.Env):
+    def __init__(self):
+        time.sleep(60)
+
+gymnasium.register("Hanging-v0", Hanging)
+"""
+
+
+def test_environment_that_cannot_be_made_in_time_is_a_failed_run(call, tmp_path, monkeypatch):
+    (tmp_path / "hanging_init.py").write_text(HANGING)
+    monkeypatch.syspath_prepend(tmp_path)
+    words = ["sweep", "hanging_init:Hanging-v0", "--algo=sac", "--env-timeout=0.5"]
+    answer = call(*words)
+    assert answer.status == 1
+    assert (
+        "hanging_init:Hanging-v0: it is not made within 0.5 s: __init__ hangs, or the time-out is "
+        "too short; its log is " in answer.err
+    )
+    tried = call(*words, "--dry-run")
+    assert tried.status == 0
+    assert "the trial of " in tried.err
+    assert "failed: hanging_init:Hanging-v0: it is not made within 0.5 s" in tried.err
 
 
 def test_status_of_an_empty_folder(call):
@@ -205,6 +265,12 @@ WRONG = {
     "sweep Hopper-v5 --executor print --jobs 2": "--jobs: it has no effect with executor print",
     "sweep Hopper-v5 --executor slurm --slurm gpu": "--slurm: 'gpu' is wrong; it must be like",
     "sweep Hopper-v5 --gpus 1": "--gpus: no GPU can be seen on this machine",
+    "sweep Hopper-v5 --executor slurm --time 2": "--time: 2 min is too short; SLURM tells a job 2 "
+    "min before its time limit to write a checkpoint, so at least 3",
+    "sweep Hopper-v5 --executor slurm --time 0:01:30 --dry-run --no-trial": "--time: 2 min is too",
+    "sweep Hopper-v5 --no-trial": "--no-trial: it has no effect without --dry-run; leave it out",
+    "sweep Hopper-v5 --env-timeout 0": "--env-timeout: 0 given; it must be a finite number above",
+    "sweep tabular psrl riverswim --env-timeout 3": "--env-timeout: it has no effect on tabular",
     "sweep Hopper-v5 --follow": "--follow: it has no effect without --status",
     "sweep Hopper-v5 --executor dask": "--executor: unknown value 'dask'",
     "sweep Hopper-v5 --seeds-per-run 2": "--seeds-per-run: there are no seeds to split",
@@ -269,7 +335,7 @@ def experiment(monkeypatch) -> None:
         return experiment.Findings("A test.", [], [], [])
 
     table = {"fig1a": experiment.Experiment("fig1a", "A figure", cells, analyse)}
-    monkeypatch.setattr("narl.experiments.EXPERIMENTS", table)
+    monkeypatch.setattr("narl.commands.reproduce.EXPERIMENTS", table)
 
 
 @pytest.mark.slow
@@ -304,9 +370,64 @@ def test_reproduce_names_a_failed_run(call, experiment, monkeypatch):
     assert "(and 2 more)" in answer.err
 
 
+@pytest.mark.slow
+def test_reproduce_prints_commands_the_last_of_which_judges(call, cache, experiment):
+    words = ["reproduce", "fig1a", "--scale=smoke", "--runs=a folder", "--results=out"]
+    lines = call(*words, "--executor=print").out.splitlines()
+    # The two values of the scale share a program.
+    assert lines == [
+        f"narl reproduce fig1a --scale=smoke --part={part}/2 --executor=local '--runs=a folder' "
+        "--results=out"
+        for part in (1, 2)
+    ]
+    first, last = (call(*shlex.split(line)[1:]) for line in lines)
+    assert (first.status, first.out) == (0, "")
+    assert "1/1 fig1a greedy: done" in first.err
+    assert "part 1/2 is done; other parts are not, so no claim is judged" in first.err
+    assert "2/2 fig1a scale 1.0: done" in last.err
+    assert "greedy" not in last.err.partition("2/2")[0]
+    assert "fig1a: A figure (smoke scale)" in last.out
+
+
+def test_reproduce_shows_its_plan(call, experiment, tmp_path):
+    answer = call("reproduce", "fig1a", "--dry-run", "--no-trial")
+    assert (answer.status, answer.err) == (0, "")
+    assert "3 runs, 0 of them are done" in answer.out
+    assert "fig1a scale 0.5" in answer.out
+    words = ["--executor=local", "--jobs=2", "--dry-run", "--no-trial", "--json"]
+    result = json.loads(call("reproduce", "fig1a", *words).out)
+    assert sorted(map(len, result["tasks"])) == [1, 1, 1]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_reproduce_passes_the_time_out_on(call, monkeypatch):
+    from narl.experiments import experiment
+    from short_trainings import short_config
+
+    seen = []
+
+    def run_training(configs, root, **options):
+        seen.append(options["parts"].env_timeout)
+        raise KeyboardInterrupt
+
+    table = {"fig3a": experiment.Experiment("fig3a", "T", lambda scale: {"a": short_config()}, 0)}
+    monkeypatch.setattr("narl.commands.reproduce.EXPERIMENTS", table)
+    monkeypatch.setattr("narl.deep.training_run.run_training", run_training)
+    assert call("reproduce", "fig3a", "--env-timeout=4").status == 3
+    assert seen == [4.0]
+    out = call("reproduce", "fig3a", "--env-timeout=4", "--executor=print").out
+    assert out.split()[-1] == "--env-timeout=4"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["--env-timeout=3"], "--env-timeout: it has no effect on tabular runs; leave it out"),
+        (["--no-trial"], "--no-trial: it has no effect without --dry-run; leave it out"),
+        (["--dry-run", "--fresh"], "--fresh: it has no effect with --dry-run; remove the runs"),
+        (["--executor=local", "--minutes=3"], "--minutes: it has no effect with an executor"),
+        (["--executor=print", "--part=1/2"], "--part: it has no effect with executor print"),
+        (["--executor=slurm", "--time=2"], "--time: 2 min is too short; SLURM tells a job 2 min"),
         (["--jobs=2"], "--jobs: it has no effect without an executor; leave it out"),
         (["--executor=local", "--fresh"], "--fresh: it has no effect with an executor"),
         (["--executor=local", "--time=3"], "--time: it has no effect with executor local"),

@@ -57,11 +57,18 @@ def test_json_is_one_object_and_a_finished_run_is_found(call, cache, tmp_path):
 
 
 @pytest.mark.slow
-def test_finished_run_is_extended_to_more_steps(call, cache, tmp_path):
+def test_finished_run_is_extended_to_more_steps(call, cache, tmp_path, monkeypatch):
     words = ["train", ENV, *short_arguments(steps=200), "--json"]
     short = json.loads(call(*words, "--keep-data").out)["run"]
-    answer = call("train", "--extend", short, "--steps=300", "--json")
+    real, parts = training_console.run_training, []
+    monkeypatch.setattr(
+        training_console,
+        "run_training",
+        lambda *args, **options: (parts.append(options["parts"]), real(*args, **options))[1],
+    )
+    answer = call("train", "--extend", short, "--steps=300", "--json", "--env-timeout=60")
     assert answer.status == 0
+    assert [(part.env_timeout, part.env_workers) for part in parts] == [(60.0, None)]
     result = json.loads(answer.out)
     assert (result["run"], result["steps"]) == (short_config().run_id, 300)
     assert (result["found"], result["resumed_from"]) == (False, 200)
@@ -75,6 +82,7 @@ def test_finished_run_is_extended_to_more_steps(call, cache, tmp_path):
         ((short,), "arguments: not understood; it is like `narl train --extend "),
         ((short, "--steps=400", "--batch=8"), "--batch: unknown option"),
         ((short, "--steps=400", "--checkpoint-every=0"), "--checkpoint-every: 0 "),
+        ((short, "--steps=400", "--env-timeout=0"), "--env-timeout: 0 given; it must be"),
         (("nothing", "--steps=400"), "run: unknown value 'nothing'"),
     ):
         answer = call("train", "--extend", *words)

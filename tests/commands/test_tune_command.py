@@ -22,7 +22,8 @@ def asked(monkeypatch) -> list:
 
     def tune(env, algo, options, axes, num_trials, root, *, on_trial, **others):
         names = [axis.name for axis in axes]
-        calls.append((env, algo, options, names, num_trials, others["sampler_seed"]))
+        given = others["sampler_seed"], others["env_timeout"]
+        calls.append((env, algo, options, names, num_trials, *given))
         for trial in TRIALS:
             on_trial(trial)
         return TRIALS
@@ -32,10 +33,10 @@ def asked(monkeypatch) -> list:
 
 
 def test_best_trials_come_first(call, asked):
-    words = ["tune", ENV, "--trials=3", "--over=radius=0.01:1", "--steps=5000", "--seeds=0:2"]
-    answer = call(*words)
+    words = ["tune", ENV, "--trials=3", "--over=radius", "--steps=5000", "--seeds=0:2"]
+    answer = call(*words, "--env-timeout=20")
     assert answer.status == 0, answer.err
-    assert asked == [(ENV, "narl", {"steps": 5000, "seeds": (0, 1)}, ["radius"], 3, 0)]
+    assert asked == [(ENV, "narl", {"steps": 5000, "seeds": (0, 1)}, ["radius"], 3, 0, 20.0)]
     lines = answer.out.splitlines()
     assert lines[1].split() == ["2", "5.0", "train-c", "radius=0.7"]
     assert lines[2].split() == ["0", "3.0", "train-a", "radius=0.1235"]
@@ -49,12 +50,20 @@ def test_json_has_the_best_trial_and_all_of_them(call, asked):
     assert [trial["state"] for trial in result["trials"]] == ["done", "pruned", "done"]
 
 
+def test_default_options_are_searched_unless_they_are_given(call, asked):
+    assert call("tune", ENV, "--radius=0.1").status == 0
+    names = ["learning_rate", "updates_per_step", "members"]
+    assert asked == [(ENV, "narl", {"radius": 0.1}, names, 20, 0, None)]
+
+
 WRONG = {
     "tune": "ENV: missing; it is like `narl tune",
     f"tune {ENV} --trials 0": "--trials: 0 is too small",
-    f"tune {ENV} --over radius": "--over: 'radius' is wrong; it must be like radius=0.01:1",
+    f"tune {ENV} --over radius=": "--over: 'radius=' is wrong; it must be like radius=0.01:1",
+    f"tune {ENV} --over hidden,steps": "--over: hidden is a list of numbers, which cannot",
+    f"tune {ENV} --env-timeout 0": "--env-timeout: 0 given; it must be a finite number above 0",
     f"tune {ENV} --sampler-seed -1": "--sampler-seed: -1 is too small",
-    f"tune {ENV} --radius 0.1": "--over: radius is given as well; leave one of them out",
+    f"tune {ENV} --radius 0.1 --over radius": "--over: radius is given as well; leave one of",
     f"tune {ENV} --algo sac --over radius=0:1": "--radius: it has no effect with algorithm sac",
 }
 

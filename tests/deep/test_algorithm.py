@@ -18,7 +18,7 @@ from tiny import (
 
 from narl.deep.algorithm import Algorithm, StepInfo, zero_losses
 from narl.deep.algorithm_registry import step_rule_of
-from narl.deep.replay_buffer import Replay, unpack
+from narl.deep.replay_buffer import Replay, make_replay, unpack
 from narl.deep.termination import never
 from narl.deep.termination_model import init_termination_model
 
@@ -211,6 +211,107 @@ def test_optimism_in_the_update_chooses_among_stored_candidates():
     assert loss_of(replica_params(anneal_steps=5, anneal="radius")) == pytest.approx(largest)
     random = [loss_of(replica_params(radius=0.5, fallback="random"), step) for step in range(5)]
     assert least < np.mean(random) < largest
+
+
+# Three candidates per imagined step; the value of a state s is s, and γ = 1/2.
+THREE = {"optimism_at": "update", "members": 3, "discount": 0.5}
+
+
+@pytest.fixture(scope="module")
+def target_of_update(fresh):
+    """Return a function of a stored step's candidates: the target y of the compiled update.
+
+    The online critics are 0, so that the loss is the mean of y² over 2 real and 6 imagined steps.
+    The target critics are s and s + 5. Real steps have r = 1 and s' = 2: their target is 2.
+    """
+    algorithm = make_algorithm(**THREE)
+    zero = affine_critic([[0.0, 0.0]] * 2, [0.0, 0.0])
+    target = affine_critic([[1.0, 0.0]] * 2, [0.0, 5.0])
+    sac = make_sac(affine_actor([[0.0]], [0.0]), zero, target, alpha=1e-30)
+    real = fresh.real.rows.at[:20].set(jnp.array([1.0, 0.0, 1.0, 2.0, 0.0]))
+    state = fresh._replace(
+        sac=sac,
+        ensemble=constant_ensemble([[0.0, 0.0]] * 3),
+        real=Replay(real, jnp.int32(20), jnp.int32(20)),
+    )
+    empty = make_replay(96, 1, 1, 3)
+    update = jax.jit(algorithm.update)
+
+    def target_of(rewards, states, ends, params):
+        row = jnp.array([1.0, 0.0, *rewards, *states, *ends], jnp.float32)
+        model = Replay(empty.rows.at[:5].set(row), jnp.int32(5), jnp.int32(5))
+        _, loss = update(state._replace(model=model, params=params), NO_ARGUMENT, info(20))
+        return np.sqrt((8 * float(loss) - 2 * 2.0**2) / 6)
+
+    return target_of
+
+
+GOES_ON = [0, 0, 0]
+# r + V/2 is 5, 4, 6: the largest reward, value and sum are of different members.
+APART = [5, 0, 4], [0, 8, 4], GOES_ON
+# r + V/2 is 11, 4, 6, with mean 7 and standard deviation √(26/3) = 2.94.
+LEADER = [6, 0, 3], [10, 8, 6], GOES_ON
+# The episode ends for member 2: its value is 0, not 9, and the mean of the values is 2.
+ENDS = [1, 1, 1], [2, 4, 9], [0, 0, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("candidates", "radius", "options", "target"),
+    [
+        pytest.param(APART, np.inf, {}, 5 + 8 / 2, id="largest r, largest V"),
+        pytest.param(APART, np.inf, {"joint": True}, 4 + 4 / 2, id="joint: largest sum"),
+        # Distances 2, 3, 1 of the rewards and 4, 4, 0 of the values.
+        pytest.param(APART, 2.5, {}, 5 + 4 / 2, id="each within a radius of its own"),
+        # Distances 0, 1, 1 of the sums.
+        pytest.param(APART, 0.5, {"joint": True}, 5 + 0 / 2, id="joint: within the radius"),
+        # Distances 3, 3, 0 of the rewards, 2, 0, 2 of the values and 4, 3, 1 of the sums.
+        pytest.param(LEADER, 3.5, {}, 6 + 10 / 2, id="each: the leader is admitted"),
+        pytest.param(LEADER, 3.5, {"exclude_by": "return"}, 3 + 8 / 2, id="return: excluded"),
+        pytest.param(LEADER, 3.5, {"joint": True}, 3 + 6 / 2, id="joint: the leader is excluded"),
+        pytest.param(
+            *(LEADER, 0.5, {"exclude_by": "return", "exclude": "above"}),
+            3 + 8 / 2,
+            id="return, above: all below the mean are admitted",
+        ),
+        # Radii of 2.94, 3.24 and 4.12 admit one, two and three members; radii of 1, 1.1 and 1.4
+        # would admit one.
+        pytest.param(
+            *(LEADER, 1.0, {"exclude_by": "return", "radius_unit": "spread"}),
+            3 + 6 / 2,
+            id="return: 1 deviation of the sums",
+        ),
+        pytest.param(
+            *(LEADER, 1.1, {"exclude_by": "return", "radius_unit": "spread"}),
+            3 + 8 / 2,
+            id="return: 1.1 deviations of the sums",
+        ),
+        pytest.param(
+            *(LEADER, 1.4, {"exclude_by": "return", "radius_unit": "spread"}),
+            6 + 10 / 2,
+            id="return: 1.4 deviations of the sums",
+        ),
+        # The standard deviations of the rewards and of the values are 2.45 and 1.63.
+        pytest.param(LEADER, 1.0, {"radius_unit": "spread"}, 3 + 8 / 2, id="each: 1 deviation"),
+        pytest.param(ENDS, np.inf, {}, 1 + 4 / 2, id="no value after the end"),
+        pytest.param(ENDS, 1.0, {}, 1 + 2 / 2, id="the end counts in the mean"),
+    ],
+)
+def test_update_takes_the_reward_and_the_value_that_optimism_chooses(
+    target_of_update, candidates, radius, options, target
+):
+    params = replica_params(radius=radius, **options)
+    assert target_of_update(*candidates, params) == pytest.approx(target, rel=1e-5)
+
+
+def test_update_chooses_among_the_elites_by_their_rank(fresh):
+    """Member 0 leads in reward and value, and its error is the largest of the three."""
+    algorithm = make_algorithm(**THREE, choose_among="elites", elites=2)
+    ensemble = constant_ensemble([[0.0, 0.0]] * 3)._replace(ranked=jnp.array([2, 1, 0]))
+    state = fresh._replace(ensemble=ensemble, params=replica_params(num_elites=2))
+    rewards, values, _ = (jnp.array(row, jnp.float32)[:, None] for row in LEADER)
+    choose = algorithm._choose(state, info(20))
+    assert [x.tolist() for x in choose(jax.random.key(0), rewards, values)] == [[3.0], [8.0]]
 
 
 def test_strength_falls_after_random_steps_and_lot_stays_for_an_episode(fresh):

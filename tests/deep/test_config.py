@@ -9,9 +9,8 @@ import pytest
 
 from narl.deep.algorithm_registry import ALGORITHMS, MODEL_BASED
 from narl.deep.checked_config import OTHER_NAMES, check_config, config_from_record, make_config
-from narl.deep.config import PER_REPLICA, Config, rollout_length, used_by
+from narl.deep.config import Config, rollout_length, used_by
 from narl.deep.presets import find_preset
-from narl.deep.selection import select_numbers
 from narl.errors import InputError
 from narl.gymnasium_registration import TASKS
 from narl.options import check_value, choices_of, option_fields, options_of
@@ -367,17 +366,21 @@ def test_shape_differs_in_every_field_that_replicas_must_share():
     for name in set(FIELDS) - {"algo"}:
         other = dataclasses.replace(config, **{name: changed(getattr(config, name))})
         # Another number of members is another shape, although the field is not compared.
-        is_shared = name not in PER_REPLICA or name == "members"
+        is_shared = not FIELDS[name].option.per_replica or name == "members"
         assert (other.shape != config.shape) == is_shared, name
 
 
 def test_options_in_which_replicas_may_differ_are_numbers_of_their_programs():
     config = Config(env="any")
-    # The algorithm and its noise choose the functions; there are seeds and members of their own.
-    for name in set(PER_REPLICA) - {"algo", "members", "seeds", "noise", "preset"}:
+    kinds = {name: field.option.per_replica for name, field in FIELDS.items()}
+    # The algorithm and its noise choose the functions; seeds, members and elites have numbers of
+    # their own; a preset only gives the other options their values.
+    setup = {"algo", "noise", "seeds", "members", "elites", "preset"}
+    assert {name for name, kind in kinds.items() if kind == "setup"} == setup
+    for name in ("elites", *(name for name, kind in kinds.items() if kind == "number")):
         value = changed(getattr(config, name))
         if isinstance(value, str):
             choices = choices_of(FIELDS[name].annotation, FIELDS[name].option)
             (value,) = set(choices) - {getattr(config, name)}
         other = dataclasses.replace(config, **{name: value})
-        assert select_numbers(other) != select_numbers(config), name
+        assert other.numbers() != config.numbers(), name

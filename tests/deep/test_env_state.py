@@ -354,6 +354,6 @@ def test_states_of_another_environment_are_refused():
     with pytest.raises(InputError, match=r"^mujoco: .* install mujoco==2.0.0 to continue$"):
         hopper.restore(state)
     state = hopper.capture()
-    state["arrays"]["mujoco.state"] = np.zeros(3)
+    state["arrays"]["mujoco.derived.qpos"] = np.zeros(3)
     with pytest.raises(InputError, match=r"^env: the stored state is of another MuJoCo model"):
         hopper.restore(state)

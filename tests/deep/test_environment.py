@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box
 
-from narl.deep import environment
+from narl.deep import env_faults
 from narl.deep.environment import open_env
 from narl.deep.make_environment import UserEnvironment
 from narl.errors import EnvironmentFault, InputError
@@ -243,7 +243,7 @@ class Drifting(Toy):
 @pytest.fixture
 def warnings_of(caplog, monkeypatch):
     """Return the lines that are logged while environments show these observations."""
-    monkeypatch.setattr(environment, "_warned", set())
+    monkeypatch.setattr(env_faults, "_warned", set())
 
     def lines(*seen, num_envs=1, scaling="bounds", **bounds):
         caplog.clear()
@@ -299,7 +299,7 @@ def test_observation_a_little_beyond_the_tolerance_is_logged(warnings_of):
     ],
 )
 def test_known_environments_stay_within_their_bounds(env_id, caplog, monkeypatch):
-    monkeypatch.setattr(environment, "_warned", set())
+    monkeypatch.setattr(env_faults, "_warned", set())
     host, draw = open_env(env_id, 0), np.random.default_rng(0)
     host.reset()
     for step in range(300):

@@ -12,7 +12,7 @@ from quick_trainings import quick_config
 from tiny import affine_actor, assert_same
 
 from narl import cli
-from narl.deep import environment, environment_pool
+from narl.deep import env_faults, environment_pool
 from narl.deep.env_process import pack_message, unpack_message
 from narl.deep.environment import EnvRecipe
 from narl.deep.environment_pool import (
@@ -64,6 +64,19 @@ class Drifting(Bad):
         raise OSError("no display")
 
 gymnasium.register("Drifting-v0", Drifting)
+"""
+SLOW = """
+import os
+import time
+import gymnasium
+from bad_worlds import Bad
+
+class Slow(Bad):
+    def __init__(self):
+        if CONDITION:
+            time.sleep(60)
+
+gymnasium.register(f"Slow-{__name__}-v0", Slow)
 """
 
 
@@ -148,14 +161,14 @@ def test_faults_in_a_process_are_named(opened, bad_env, action, message):
 def test_observations_outside_their_bounds_are_logged_once_for_all_processes(
     bad_env, caplog, capfd, monkeypatch
 ):
-    monkeypatch.setattr(environment, "_warned", set())
+    monkeypatch.setattr(env_faults, "_warned", set())
     Path("drifting_worlds.py").write_text(DRIFTING)
     envs = WorkerEnvironments(EnvRecipe("drifting_worlds:Drifting-v0"), SEEDS, num_workers=2)
     with contextlib.closing(envs):
         envs.reset()
         for _ in range(2):
             outcomes = envs.step(dict.fromkeys(range(3), np.zeros(1, np.float32)))
-        assert [outcome.obs.tolist() for outcome in outcomes.values()] == [[3.0]] * 3
+        assert [outcome.next_obs.tolist() for outcome in outcomes.values()] == [[3.0]] * 3
         assert caplog.messages == [
             "Drifting-v0 (seed 3, training): step 1: observation[0] is 3, outside its bounds "
             "[-1, 1], by which it is scaled; correct the bounds in observation_space"
@@ -207,8 +220,8 @@ def test_messages_hold_values_and_arrays():
 @pytest.mark.slow
 def test_training_with_an_environment_that_hangs_ends_with_one_line(bad_env, cache, capsys):
     text = BAD.replace("if action[0] > 0.5:", "if True:").replace("Bad", "Hanging")
-    Path("hanging_worlds.py").write_text(text)
-    begin = ["train", "hanging_worlds:Hanging-v0", "--algo", "sac", "--steps", "1200"]
+    Path("stuck_worlds.py").write_text(text)
+    begin = ["train", "stuck_worlds:Hanging-v0", "--algo", "sac", "--steps", "1200"]
     status = cli.main([*begin, "--env-timeout", "1", "--runs", "runs"])
     lines = capsys.readouterr().err.splitlines()
     assert status == 1
@@ -221,3 +234,28 @@ def test_training_with_an_environment_that_hangs_ends_with_one_line(bad_env, cac
     ):
         assert cli.main([*begin, option, value]) == 2
         assert f"{option}: {value} given; it must be" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("hangs_here", [True, False])
+def test_environment_whose_making_hangs_is_cut_off(bad_env, hangs_here):
+    # In this process, or only in the other processes.
+    condition = f"(os.getpid() == {os.getpid()}) == {hangs_here}"
+    module = f"slow_worlds_{hangs_here}"
+    Path(f"{module}.py").write_text(SLOW.replace("CONDITION", condition))
+    name = f"Slow-{module}-v0"
+    message = rf"^{name} \(seed 3\): no answer within 2 s: the environment hangs, or the time-out"
+    if hangs_here:
+        message = f"^{module}:{name}: it is not made within 2 s: __init__ hangs, or the time-out"
+    begin = time.monotonic()
+    with pytest.raises(EnvironmentFault, match=message):
+        WorkerEnvironments(EnvRecipe(f"{module}:{name}"), (3,), num_workers=1, timeout=2.0)
+    assert time.monotonic() - begin < 30
+
+
+@pytest.mark.slow
+def test_slow_start_of_a_process_is_no_fault_of_the_environment(bad_env, opened):
+    # Python runs this file first.
+    is_worker = 'any("env_worker" in word for word in sys.orig_argv)'
+    Path("sitecustomize.py").write_text(f"import sys, time\nif {is_worker}:\n    time.sleep(4)")
+    envs = opened(WorkerEnvironments(bad_env, (3,), num_workers=1, timeout=3.0))
+    assert envs.reset().tolist() == [[0.0]]

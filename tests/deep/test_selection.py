@@ -18,10 +18,9 @@ from narl.deep.ensemble import Prediction
 from narl.deep.selection import (
     Candidates,
     SelectParams,
+    replica_numbers,
     select_elite,
-    select_numbers,
     select_optimistic,
-    stack_numbers,
     take_members,
 )
 
@@ -307,7 +306,7 @@ def test_chosen_member_is_stored_and_not_what_it_was_compared_by():
 
 
 def test_options_become_numbers_of_one_type_for_all_replicas():
-    defaults = select_numbers(tiny_config(exclude="ball"))
+    defaults = tiny_config(exclude="ball")
     other = tiny_config(
         radius=None,
         radius_unit="spread",
@@ -320,18 +319,20 @@ def test_options_become_numbers_of_one_type_for_all_replicas():
         anneal="radius",
         anneal_steps=70,
         noise_scale=2.0,
+        noise_unit="largest",
         bonus_weight=3.0,
         reach=4.0,
         one_member_per="trajectory",
         elites=1,
     )
-    changed = select_numbers(other)
-    assert all(a != b for a, b in zip(defaults, changed, strict=True))
-    assert (changed.radius, changed.anneal_steps) == (INF, 70.0)
-    stacked = stack_numbers([defaults, changed])
-    assert {array.shape for array in stacked} == {(2,)}
-    assert {str(array.dtype) for array in stacked} == {"bool", "int32", "float32"}
-    assert stacked.joint.tolist() == [False, True]
+    numbers = replica_numbers([defaults, other])
+    assert all(a != b for a, b in numbers)
+    assert {array.shape for array in numbers} == {(2,)}
+    assert {str(array.dtype) for array in numbers} == {"bool", "int32", "float32"}
+    assert numbers.joint.tolist() == numbers.exclude_above.tolist() == [False, True]
+    assert numbers.radius.tolist() == [np.float32(0.1), INF]
+    assert numbers.anneal_steps.tolist() == [INF, 70.0]
+    assert numbers.num_elites[1] == 1
 
 
 @pytest.mark.parametrize("radius", [INF, 1.0])
@@ -341,7 +342,7 @@ def test_choice_among_elites_is_the_choice_among_these_members_alone(radius):
     ranked = jnp.array([3, 0, 4, 1, 2])  # the best first
     options = {"choose_among": "elites", "radius": radius, "exclude": "ball"}
     config = tiny_config(discount=0.5, members=5, elites=3, **options)
-    params = SelectParams(select_numbers(config), 1.0, STATE, config)
+    params = SelectParams(numbers_of(radius, 3), 1.0, STATE, config)
     chosen = select_optimistic(KEY, make_candidates(rewards, values, ranked), params)
     elites = ranked[:3]
     alone = select(rewards[elites], values[elites], radius)
@@ -349,3 +350,27 @@ def test_choice_among_elites_is_the_choice_among_these_members_alone(radius):
     np.testing.assert_array_equal(chosen.reward_member, elites[alone.reward_member])
     np.testing.assert_array_equal(chosen.fallback, alone.fallback)
     assert set(np.unique(chosen.member)) == set(elites.tolist())
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_random_fallback_among_elites_draws_only_elites(joint):
+    """Of the elite members 0, 1 and 2 none is within 1/8 of their mean; member 3 is no elite."""
+    num_rows = 6000
+    column = [0.0, 3.0, 8.0, 4.0]  # the mean of the elites is 11/3
+    table = jnp.tile(jnp.array(column)[:, None], (1, num_rows))
+    candidates = make_candidates(table, table, ranked=jnp.array([2, 0, 1, 3]))
+
+    def chosen_by(num_elites, **options):
+        config = tiny_config(discount=0.5, members=4, elites=num_elites, **options)
+        numbers = numbers_of(0.125, num_elites, fallback="random", joint=joint)
+        return select_optimistic(KEY, candidates, SelectParams(numbers, 1.0, STATE, config))
+
+    chosen = chosen_by(3, choose_among="elites")
+    assert chosen.fallback.all()
+    assert chosen.reward_fallback.all()
+    for members in (chosen.member, chosen.reward_member):
+        counts = np.bincount(members, minlength=4)
+        assert counts[3] == 0
+        np.testing.assert_allclose(counts[:3] / num_rows, 1 / 3, atol=0.03)
+    # Where every member is elite, the draws are those without elites.
+    assert_same(chosen_by(4, choose_among="elites"), chosen_by(4))

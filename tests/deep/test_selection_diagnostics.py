@@ -133,3 +133,15 @@ def test_first_disagreement_is_kept_and_statistics_go_on():
     assert (second.information.num, second.information.mean) == (4.0, 4.0)
     assert_same(second.past_actor, SAC.actor)
     assert second.episode == CONTEXT.bonus_state.episode
+
+
+def test_unit_of_the_noise_can_be_the_largest_disagreement_so_far():
+    numbers = CONTEXT.params.numbers._replace(noise_unit_largest=jnp.bool_(True))
+    context = CONTEXT._replace(params=CONTEXT.params._replace(numbers=numbers))
+    state, units = CONTEXT.bonus_state, []
+    for disagreement in ((1.0, 3.0), (4.0, 6.0), (0.0, 1.0)):
+        now = context._replace(bonus_state=state)
+        seen = seen_with((1.0, 3.0), 2.0, disagreement)
+        state = selection_diagnostics.update_bonus_state(now, seen)
+        units.append(float(state.first_disagreement))
+    assert units == [2.0, 5.0, 5.0]

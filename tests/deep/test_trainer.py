@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -10,7 +11,7 @@ from probes import Drift
 from quick_trainings import quick_config
 
 from narl.deep.device_programs import Device
-from narl.deep.finite_check import NonFiniteError, refuse_all_nonfinite
+from narl.deep.finite_check import FiniteCheck, NonFiniteError
 from narl.deep.trainer import Trainer
 from narl.deep.user_parts import UserParts
 from narl.errors import InputError
@@ -99,7 +100,7 @@ def trainer(shared_trainer):
     trainer.inactive.clear()
     trainer.deactivate(slice(0))
     trainer.from_host(state)
-    trainer.counters, trainer._loss, trainer._fit = copy.deepcopy(counters), None, None
+    trainer.counters, trainer._update, trainer._fit = copy.deepcopy(counters), None, None
     return trainer
 
 
@@ -146,10 +147,15 @@ def test_number_that_is_not_finite_is_named(trainer, change, program, cause):
 
 
 def test_steps_that_are_not_finite_stop_a_training_only_if_none_is_finite():
-    nonfinite, finite = np.array([3.0, 5.0]), np.array([1.0, 0.0])
-    refuse_all_nonfinite(nonfinite, finite, [0], str)
-    with pytest.raises(NonFiniteError, match=r"^1: all 5 imagined steps are not finite$"):
-        refuse_all_nonfinite(nonfinite, finite, [0, 1], str)
+    trainer = SimpleNamespace(active=[0], seeds=[3, 4], replica_configs=[CONFIGS[0]] * 2)
+    trainer.counters = SimpleNamespace(step=7)
+    sums = SimpleNamespace(nonfinite=np.array([3.0, 5.0]), steps=np.array([1.0, 0.0]))
+    imagined = SimpleNamespace(sums=sums)
+    FiniteCheck(trainer).imagine(imagined)
+    trainer.active = [0, 1]
+    line = "^step 7: seed 4: all 5 imagined steps are not finite$"
+    with pytest.raises(NonFiniteError, match=line):
+        FiniteCheck(trainer).imagine(imagined)
 
 
 @pytest.mark.slow

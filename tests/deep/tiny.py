@@ -15,7 +15,7 @@ from narl.deep.networks import Layer
 from narl.deep.rollout import ModelContext, ReplicaParams
 from narl.deep.sac import Sac
 from narl.deep.sac import optimiser as sac_optimiser
-from narl.deep.selection import select_numbers
+from narl.deep.selection import replica_numbers
 from narl.deep.termination import never
 
 CONFIG = Config(
@@ -124,9 +124,9 @@ def numbers_of(radius=np.inf, num_elites=1, **options):
 
     By default the radius excludes on both sides, as the paper's text says.
     """
-    numbers = select_numbers(tiny_config(**{"exclude": "ball", **options}))
-    numbers = numbers._replace(radius=float(radius), num_elites=num_elites)
-    return jax.tree.map(jnp.asarray, numbers)
+    numbers = replica_numbers([tiny_config(**{"exclude": "ball", **options})])
+    numbers = jax.tree.map(lambda x: jnp.asarray(x[0]), numbers)
+    return numbers._replace(radius=jnp.float32(radius), num_elites=jnp.int32(num_elites))
 
 
 def replica_params(step_rule=0, radius=np.inf, num_elites=1, **options):

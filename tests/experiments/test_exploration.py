@@ -67,7 +67,11 @@ def test_tables_and_verdict_by_hand():
     assert [row[1] for row in overall.rows] == [pytest.approx(1.0), pytest.approx(0.0, abs=1e-9)]
     (claim,) = found.claims
     assert (claim.id, claim.verdict, claim.is_ours) == ("exploration-mountain-car", "holds", True)
-    iqm, improvement, profile, returns_chart = found.charts
+    iqm, improvement, profile, returns_chart, noise = found.charts
+    # Of the three epochs the last two have a model; the mean of the bonus over both seeds.
+    assert [(series.label, len(series.x), series.y[-1]) for series in noise.series] == [
+        (TASK, 2, 4.0)
+    ]
     for chart in (iqm, profile, returns_chart):
         assert [series.label for series in chart.series] == [NOISY, MBPO]
     assert iqm.series[0].y == [overall.rows[0][1]]

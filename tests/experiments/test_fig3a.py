@@ -277,7 +277,7 @@ def tiny_experiment() -> Experiment:
 @pytest.mark.slow
 @pytest.mark.usefixtures("cache")
 def test_interrupted_experiment_continues_from_its_checkpoint(call, monkeypatch):
-    monkeypatch.setattr("narl.experiments.EXPERIMENTS", {"tiny": tiny_experiment()})
+    monkeypatch.setattr("narl.commands.reproduce.EXPERIMENTS", {"tiny": tiny_experiment()})
     steps: list[int] = []
 
     def advance(bars, label, done):

@@ -21,12 +21,15 @@ from typing import Any
 
 import numpy as np
 from fault_artifacts import Artifacts, readers, sign_again
-from fault_tally import Tally, call_narl, check_answer, refused_in_one_line
+from fault_commands import VALID, without_work
+from fault_tally import Tally, call_narl, check_answer, check_status, refused_in_one_line
 
 import narl
 from narl import storage
 from narl.deep.checked_config import config_from_record
 from narl.deep.training_run import run_training
+from narl.sweeps.run_notes import recorded_runs
+from narl.sweeps.run_task import run_task
 
 MOST_MEMORY = 2 << 30
 """Bytes by which the memory of the process may grow."""
@@ -170,12 +173,34 @@ def _put_special(path: Path, random: Random, outside: Path) -> None:
         path.symlink_to(targets.get(kind, "nowhere"))
 
 
+def _hostile_toml(random: Random) -> bytes:
+    """Return a grid that is no TOML, or has entries of wrong types, or far too many runs."""
+    depth = random.choice([60, 990, 100_000])
+    numbers = ",".join(map(str, range(2000))).encode()
+    choices = [
+        *(b"half = []", b"half = {}", b"half = 1", b"grid = 3", b"grid = [1]", b"[grid]\na=1"),
+        *(b"env = 2020-01-01", b"env = nan", b"env = []", b"env = [[]]", b"env = ''", b"= 1"),
+        *(b"\xff", b"\0", b"", b"a = " + b"[" * depth + b"]" * depth, b"x.y.z = 1\n" * 1000),
+        *(b"env = 'evil:X-v0'", b"env = '../../x'", b"env = 'Pendulum-v1'\nsteps = " + b"9" * 5000),
+        b"[" + b"a." * depth + b"b]\nenv = 1",
+        b"env = 'Pendulum-v1'\nseeds = [" + numbers + b"]\nradius = [1.5, [], {}]",
+        b"env = 'Pendulum-v1'\nseeds = '0:99999999999'",
+        b"env = 'Pendulum-v1'\nsteps = [" + numbers + b"]\nbatch = [" + numbers + b"]",
+        b"half = 'tabular'\nagent = 'psrl'\nenv = '/dev/zero'",
+        b"env = 'Pendulum-v1'\nhidden = [[-1], ['x'], [1e400]]\nkeep_data = 1",
+    ]
+    return random.choice(choices)
+
+
 def make_hostile(copy: Artifacts, random: Random, outside: Path) -> str:
     """Make one of the artifacts hostile, and return how."""
     checkpoint = max((copy.unfinished / storage.CHECKPOINTS).iterdir())
     folders = [copy.finished, checkpoint, *copy.agent.glob(f"{storage.CHECKPOINTS}/*")]
+    if copy.kept is not None:
+        folders += [copy.kept, *copy.kept.glob(f"{storage.CHECKPOINTS}/*")]
     folder = random.choice([*folders, *copy.folder.glob("agent")])
-    kind = random.choice(["json", "npz", "manifest", "special", "file"])
+    notes = sorted(path for path in copy.sweeps.rglob("*") if path.is_file())
+    kind = random.choice(["json", "npz", "manifest", "special", "file", "notes", "grid"])
     if kind == "json":
         names = [path for path in folder.glob("*.json") if path.name != storage.MANIFEST]
         path = random.choice([*names, copy.unfinished / storage.TRAINING_FILE, copy.outcome])
@@ -194,8 +219,15 @@ def make_hostile(copy: Artifacts, random: Random, outside: Path) -> str:
         parts = [
             copy.unfinished / name for name in (storage.CHECKPOINTS, storage.METRICS_LOG, ".lock")
         ]
-        path = random.choice([*folder.iterdir(), *parts, copy.outcome, copy.mdp])
+        places = [*notes, *copy.sweeps.iterdir(), copy.sweeps, copy.grid]
+        path = random.choice([*folder.iterdir(), *parts, copy.outcome, copy.mdp, *places])
         _put_special(path, random, outside)
+    elif kind == "notes":
+        path = random.choice([path for path in notes if path.suffix == ".json"])
+        _write_json(path, random)
+    elif kind == "grid":
+        path = copy.grid
+        path.write_bytes(_hostile_toml(random))
     else:
         path = copy.unfinished / random.choice([".lock", storage.METRICS_LOG])
         digits = b"9" * random.choice([3, 30, 5000])
@@ -220,6 +252,10 @@ def try_hostile(
                 with _harmless(f"{how}: {path.name}"):
                     read(path)
             check_listing(copy, how)
+            if i % 20 == 4 or any(
+                name in how for name in ("sweeps", "grid", copy.kept_id or "grid")
+            ):
+                _check_sweeps(copy, how)
             if i % 10 == 9:  # drawing takes long
                 words = ["report", copy.finished.name, "--out", str(folder / "r.html")]
                 check_answer(call_narl(*words, "--runs", str(copy.runs)))
@@ -242,6 +278,27 @@ def check_listing(copy: Artifacts, how: str) -> None:
     assert len(tabular) == 2, how
     assert not any(runs[name] for name in tabular), how
     check_answer(call_narl("runs", "--runs", str(copy.runs)), (0,))
+
+
+def _check_sweeps(copy: Artifacts, how: str) -> None:
+    """Show and plan sweeps, begin a run of one as a worker, and extend the kept run."""
+    check_status(copy.runs)
+    runs = f"--runs={copy.runs}"
+    with without_work():
+        for words in (
+            ["sweep", str(copy.grid), "--dry-run", runs],
+            ["sweep", "Pendulum-v1", "--algo=sac", runs],
+            ["train", "--extend", copy.kept_id or copy.finished_id, "--steps=80", runs],
+        ):
+            answer = call_narl(*words)
+            if VALID in answer.err:
+                continue
+            if answer.status == 1 and f"narl: {copy.folder}" in answer.err:
+                continue  # an error of the system that names a file
+            check_answer(answer)
+        for run in recorded_runs(copy.runs):
+            with _harmless(f"{how}: worker"), contextlib.redirect_stderr(io.StringIO()):
+                run_task([run], copy.runs)
 
 
 def _begin_training(config: narl.deep.Config, root: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 from fault_artifacts import Artifacts, readers
-from fault_tally import Tally, call_narl, check_answer, refused_in_one_line
+from fault_tally import Tally, call_narl, check_answer, check_status, refused_in_one_line
 
 from narl import storage
 
@@ -70,10 +70,10 @@ def try_mutations(made: Artifacts, number: int, folder: Path, seed: int = 0) -> 
     whole = {path.relative_to(made.folder): read(path) for path, read in readers(made).items()}
     whole_lists = _listed(made)
     older = _older_checkpoint(made, folder)
-    files = sorted(path for path in made.folder.rglob("*") if path.is_file())
+    kinds = _kinds_of_files(made)
     for i in range(number):
         copy = made.copy_to(folder / "copy")
-        relative = files[random.randrange(len(files))].relative_to(made.folder)
+        relative = random.choice(kinds[random.choice(sorted(kinds))])
         with tally.trial(f"{i} {relative}", seconds=60):
             kind = mutate(copy.folder / relative, random)
             tally_name = f"{relative} {kind}"
@@ -91,12 +91,39 @@ def try_mutations(made: Artifacts, number: int, folder: Path, seed: int = 0) -> 
                     expected.append(older)
                 if path == copy.agent and found["state"] is None:
                     found = found | {"state": whole[artifact]["state"]}
+                if path == copy.sweeps:
+                    found = _with_lost_notes(found, whole[artifact], relative)
                 assert found in expected, f"SILENT: {tally_name}"
+            if copy.sweeps in (copy.folder / relative).parents:
+                check_status(copy.runs)
             for name, summary in _listed(copy).items():
                 same = summary == whole_lists[name] or summary["problems"]
                 progress = relative.name == storage.METRICS_LOG  # the rows that are left
                 assert same or progress or name not in str(relative), f"list: {tally_name} {name}"
     return tally
+
+
+def _kinds_of_files(made: Artifacts) -> dict[str, list[Path]]:
+    """Return the files by their names, so that every kind is damaged equally often."""
+    kinds: dict[str, list[Path]] = {}
+    for path in sorted(path for path in made.folder.rglob("*") if path.is_file()):
+        name = "sweep.json" if path.name.startswith("sweep-") else path.name
+        kinds.setdefault(name, []).append(path.relative_to(made.folder))
+    return kinds
+
+
+def _with_lost_notes(found: dict, whole: dict, file: Path) -> dict:
+    """Return the states of a sweep's runs with those that a damaged file no longer tells.
+
+    Without its notes a run that is not done has not failed; it is begun again. Without the record
+    of a sweep nothing is listed.
+    """
+    if file.name.startswith("sweep-"):
+        return found or whole
+    run_id = file.parent.name
+    if whole[run_id]["state"] == "done" or found[run_id]["state"] not in ("unfinished", "waiting"):
+        return found
+    return found | {run_id: whole[run_id]}
 
 
 def _listed(made: Artifacts) -> dict[str, dict]:

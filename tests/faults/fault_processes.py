@@ -25,7 +25,10 @@ from narl import storage
 from short_trainings import assert_same_outcome, short_arguments
 
 ENV = "Pendulum-v1"
-ARGUMENTS = ["train", ENV, *short_arguments(steps=500, hidden=(8,), batch=16), "--json"]
+SAC = ["train", ENV, *short_arguments(steps=500, hidden=(8,), batch=16), "--json"]
+TINY = {"hidden": (8,), "batch": 16, "model_width": 8, "model_depth": 1, "most_model_epochs": 3}
+NARL = ["train", ENV, *short_arguments("narl", steps=500, rollout_batch=50, **TINY), "--json"]
+"""Trainings of five epochs, without and with models."""
 OPERATIONS = ("fsync", "rename", "replace", "mkdir", "unlink", "rmdir")
 """Functions of `os` at whose calls a fault can come; every write of narl calls some of them."""
 SECONDS = 120
@@ -139,21 +142,22 @@ class Processes:
 
 
 class Reference(NamedTuple):
-    """The run of an undisturbed training, its operations and the seconds that it took."""
+    """An undisturbed training: its command, its run, its operations and seconds."""
 
+    arguments: list[str]
     run: storage.Run
     num_operations: int
     seconds: float
 
 
-def undisturbed(processes: Processes) -> Reference:
+def undisturbed(processes: Processes, arguments: list[str] = SAC) -> Reference:
     """Train once without a fault (twice, as the first time compiles)."""
     for name in ("compiled", "whole"):
-        begin = time.monotonic()
-        answer, number = processes.count(ARGUMENTS, processes.folder / name)
+        begin, folder = time.monotonic(), processes.folder / f"{name}-{arguments[2]}"
+        answer, number = processes.count(arguments, folder)
         check_answer(answer, (0,))
-    run = storage.load_run(processes.folder / name / "runs", json.loads(answer.out)["run"])
-    return Reference(run, number, time.monotonic() - begin)
+    run = storage.load_run(folder / "runs", json.loads(answer.out)["run"])
+    return Reference(arguments, run, number, time.monotonic() - begin)
 
 
 def finish(processes: Processes, reference: Reference, root: Path, random: Random) -> None:
@@ -165,7 +169,7 @@ def finish(processes: Processes, reference: Reference, root: Path, random: Rando
     ):
         answer = processes.run(["resume", id_, "--json"], root)
     else:
-        answer = processes.run(ARGUMENTS, root)
+        answer = processes.run(reference.arguments, root)
     check_answer(answer, (0,))
     assert_same_outcome(storage.load_run(runs, id_), reference.run)
     if (runs / f"{id_}{storage.PART_SUFFIX}").exists():
@@ -178,13 +182,16 @@ def finish(processes: Processes, reference: Reference, root: Path, random: Rando
 
 def try_kills(processes: Processes, reference: Reference, number: int, seed: int = 0) -> Tally:
     """Kill trainings at random times and operations, up to three times in a row."""
-    tally, random = Tally("kill -9 (training, checkpoint, finishing, resume)"), Random(seed)
+    what = "training, checkpoint, finishing, resume"
+    if reference.arguments is NARL:
+        what = "NARL with its models"
+    tally, random = Tally(f"kill -9 ({what})"), Random(seed)
     for i in range(number):
-        root = processes.folder / f"kill-{seed}-{i}"
+        root = processes.folder / f"kill-{reference.run.id}-{seed}-{i}"
         with tally.trial(f"kill {i}", seconds=5 * SECONDS):
             for _ in range(random.choice([1, 1, 2, 3])):
                 if random.random() < 0.4:
-                    process, output = processes.start(ARGUMENTS, root)
+                    process, output = processes.start(reference.arguments, root)
                     process.join(random.uniform(0, reference.seconds))
                     process.kill()
                     processes.end(process, output)
@@ -192,7 +199,7 @@ def try_kills(processes: Processes, reference: Reference, number: int, seed: int
                     # Half of them come late, while the finished run is put in place.
                     most = reference.num_operations
                     at = random.choice([random.randint(1, most), most - random.randrange(25)])
-                    processes.run(ARGUMENTS, root, Fault("kill", at))
+                    processes.run(reference.arguments, root, Fault("kill", at))
             finish(processes, reference, root, random)
     return tally
 
@@ -206,7 +213,7 @@ def try_full_disks(processes: Processes, reference: Reference, number: int, seed
         at = random.randint(1, reference.num_operations)
         fault = Fault(kind, at) if kind else Fault(file_size=random.randrange(1, 60_000))
         with tally.trial(f"{i}: {fault}", seconds=5 * SECONDS):
-            answer = processes.run(ARGUMENTS, root, fault)
+            answer = processes.run(reference.arguments, root, fault)
             if answer.status:
                 last = answer.err.strip().splitlines()[-1]
                 assert answer.status in (1, 2), answer.status
@@ -221,7 +228,7 @@ def try_many(processes: Processes, reference: Reference, number: int) -> Tally:
     """Start the same training many times at once: one trains, the others say who does."""
     tally = Tally("processes on one run")
     root = processes.folder / f"many-{number}"
-    started = [processes.start(ARGUMENTS, root) for _ in range(number)]
+    started = [processes.start(reference.arguments, root) for _ in range(number)]
     trained = 0
     for i, (process, output) in enumerate(started):
         with tally.trial(f"process {i}", seconds=5 * SECONDS):

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
+import inspect
 import io
 import signal
 import threading
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
 
 from narl import cli
 from narl.errors import InputError
@@ -22,13 +26,15 @@ class Tally:
     tried: int = 0
     lost: list[str] = dataclasses.field(default_factory=list)
     """A line for each trial that ended wrongly."""
+    notes: list[str] = dataclasses.field(default_factory=list)
+    """Further lines about them, such as smaller examples that are lost, too."""
 
     @contextlib.contextmanager
     def trial(self, what: str, seconds: int = 120) -> Iterator[None]:
         """Count a trial: it is lost if it raises an error or takes too long."""
         self.tried += 1
         try:
-            with _time_limit(seconds):
+            with time_limit(seconds):
                 yield
         except Exception as error:
             text = " ".join(str(error).split())[:300]
@@ -43,12 +49,12 @@ def print_table(tallies: Iterable[Tally]) -> None:
     for name, tried, survived, lost in rows:
         print(f"{name:<{width}}  {tried:5}  {survived:8}  {lost:4}")
     for tally in tallies:
-        for line in tally.lost:
+        for line in (*tally.lost, *tally.notes):
             print(f"LOST {tally.name}: {line}")
 
 
 @contextlib.contextmanager
-def _time_limit(seconds: int) -> Iterator[None]:
+def time_limit(seconds: int) -> Iterator[None]:
     """Raise TimeoutError after so many seconds; only the main thread can be interrupted."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -84,10 +90,33 @@ class Answer(NamedTuple):
     err: str
 
 
+@functools.cache
+def _found_source(kind: Any, find: Any = inspect.getsourcelines) -> Any:
+    try:
+        return find(kind)
+    except (OSError, TypeError) as error:
+        return error
+
+
+def _source_lines(kind: Any) -> Any:
+    """Return the source of a class, which is looked for once.
+
+    Narl and tyro look for the docstrings of arguments there, which takes two thirds of a call.
+    """
+    found = _found_source(kind)
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
 def call_narl(*words: str) -> Answer:
     """Run `narl` in this process."""
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        mock.patch.object(inspect, "getsourcelines", _source_lines),
+    ):
         status = cli.main(words)
     return Answer(status, out.getvalue(), err.getvalue())
 
@@ -101,3 +130,11 @@ def check_answer(answer: Answer, statuses: Iterable[int] = (0, 2)) -> None:
         assert last, "no error was printed"
         assert last[0].startswith("narl: "), last
         assert "--debug shows where" not in last[0], last
+
+
+def check_status(runs: Path) -> None:
+    """Check that `narl sweep --status` answers; its exit status is 1 if a run has failed."""
+    for option in ("--json", "--seeds-per-run=1"):
+        answer = call_narl("sweep", "--status", "--runs", str(runs), option)
+        assert answer.status in (0, 1), answer
+        assert answer.err == "", answer.err

@@ -18,6 +18,7 @@ sys.path[:0] = [str(TESTS / "faults"), str(TESTS)]
 
 NUMBERS = {
     "kills": 100,
+    "model_kills": 20,
     "sweep_kills": 20,
     "ray_sweeps": 1,
     "disk": 50,
@@ -26,7 +27,7 @@ NUMBERS = {
     "hostile": 500,
     "command_lines": 8000,
     "configurations": 2000,
-    "environments": 42,
+    "environments": 47,
 }
 """How often each kind of fault is tried."""
 
@@ -52,7 +53,7 @@ def main() -> int:
 
 def try_all(numbers: dict[str, int], folder: Path, seed: int) -> int:
     """Try every kind of fault so many times; return 1 if anything was lost."""
-    from fault_processes import Processes, try_full_disks, try_kills, try_many, undisturbed
+    from fault_processes import NARL, Processes, try_full_disks, try_kills, try_many, undisturbed
     from fault_tally import Tally, print_table
 
     logging.getLogger("narl").setLevel(logging.CRITICAL)  # damage is warned of, as it should be
@@ -66,8 +67,11 @@ def try_all(numbers: dict[str, int], folder: Path, seed: int) -> int:
             print(f"{tallies[-1].name}: {seconds:.0f} s", file=sys.stderr, flush=True)
 
     # Processes first: they are forked from one that has not used JAX.
+    processes = Processes(folder / "processes", folder / "programs")
+    if numbers["model_kills"]:
+        with_models = undisturbed(processes, NARL)
+        add("model_kills", lambda n: try_kills(processes, with_models, n, seed))
     if numbers["kills"] or numbers["disk"] or numbers["processes"]:
-        processes = Processes(folder / "processes", folder / "programs")
         reference = undisturbed(processes)
         add("kills", lambda n: try_kills(processes, reference, n, seed))
         add("disk", lambda n: try_full_disks(processes, reference, n, seed))

@@ -4,13 +4,14 @@ import logging
 
 import pytest
 from fault_artifacts import make_artifacts, make_quick_artifacts
-from fault_commands import try_command_lines, try_configurations
+from fault_commands import try_command_lines, try_configurations, try_examples
 from fault_environments import try_environments
 from fault_hostile import try_hostile
 from fault_mutations import try_mutations
-from fault_processes import Processes, try_full_disks, try_kills, try_many, undisturbed
+from fault_processes import NARL, Processes, try_full_disks, try_kills, try_many, undisturbed
 from fault_sweeps import try_sweep_kills
 from fault_tally import Tally
+from hypothesis import strategies as st
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +39,7 @@ def test_trained_artifacts_and_environments_do_no_harm(tmp_path, cache):
     made = make_artifacts(tmp_path / "made")
     assert try_mutations(made, 40, tmp_path, seed=1).lost == []
     assert try_hostile(made, 15, tmp_path, seed=1).lost == []
-    assert try_environments(4, tmp_path).lost == []
+    assert try_environments(8, tmp_path).lost == []
 
 
 @pytest.mark.slow
@@ -48,6 +49,14 @@ def test_killed_and_competing_processes_lose_nothing(tmp_path, programs):
     assert try_kills(processes, reference, 2).lost == []
     assert try_full_disks(processes, reference, 2).lost == []
     assert try_many(processes, reference, 3).lost == []
+
+
+@pytest.mark.slow
+def test_killed_training_with_models_loses_nothing(tmp_path, programs):
+    processes = Processes(tmp_path / "processes", programs / "faults")
+    reference = undisturbed(processes, NARL)
+    assert reference.run.config["algo"] == "narl"
+    assert try_kills(processes, reference, 2).lost == []
 
 
 @pytest.mark.slow
@@ -69,3 +78,21 @@ def test_tally_counts_errors_and_trials_that_take_too_long():
         ["wrong", " KeyError"],
         ["endless", " TimeoutError"],
     ]
+
+
+def test_lost_examples_are_counted_and_made_smaller():
+    def check(number: int) -> None:
+        if number >= 1000:
+            raise KeyError(f"{number} is too large")
+
+    def tally_of(seed: int) -> Tally:
+        tally = Tally("numbers")
+        try_examples(tally, st.integers(0, 10_000), check, 60, seed)
+        return tally
+
+    tally = tally_of(0)
+    assert tally.tried == 60
+    assert len({*tally.lost}) == len(tally.lost) > 10  # every example is another one
+    assert tally.notes == ["KeyError: …: smallest: 1000"]
+    assert tally_of(0).lost == tally.lost
+    assert tally_of(1).lost != tally.lost

@@ -30,7 +30,7 @@ OTHER_VALUES: dict[str, Any] = {
     "one_member_per": "trajectory", "value_samples": 2, "termination": "never",
     "obs_scaling": None, "eval_episodes": 4,
     "critic_norm": "layer", "recent_starts": 0.5, "choose_among": "elites",
-    "least_model_batches": 7,
+    "least_model_batches": 7, "noise_unit": "largest",
     "eval_horizon": 77, "solved_return": -150.5, "stop_when_no_better": 9,
     "seeds": (4, 5, 6), "until_solved": True,
 }  # fmt: skip

@@ -382,8 +382,23 @@ def test_checkpoint_of_another_run_is_refused_and_kept(tmp_path):
     assert names(tmp_path) == ["step-000000001", "step-000000002"]
 
 
-def test_checkpoint_that_names_no_run_is_loaded_for_any(two):
-    assert load_checkpoint(two, run="run-a").run is None
+def test_checkpoint_without_the_id_of_a_run_is_refused_for_a_run(two):
+    assert load_checkpoint(two).run is None
+    cause = "step-000000002 has no id of a run, so it may not be of run-a"
+    with pytest.raises(InputError, match=rf"{cause}; remove it, or train again$"):
+        load_checkpoint(two, run="run-a")
+    assert checkpoint_problems(two, "run-a") == [cause]
+    assert names(two) == ["step-000000001", "step-000000002"]
+
+
+def test_checkpoint_older_than_ids_of_runs_is_loaded_for_any_run(two):
+    for path in two.iterdir():
+        manifest = json.loads((path / "manifest.json").read_bytes())
+        older = {name: manifest[name] for name in ("step", "files")}
+        (path / "manifest.json").write_bytes(json_bytes(older))
+    loaded = load_checkpoint(two, run="run-a")
+    assert (loaded.step, loaded.run, loaded.schema) == (2, None, 0)
+    assert checkpoint_problems(two, "run-a") == []
 
 
 def write_objects(path: Path) -> None:

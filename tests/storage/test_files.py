@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 
 import pytest
 
@@ -16,6 +17,7 @@ from narl.storage.files import (
     open_descriptor,
     parse_json,
     read_file,
+    remove_file,
     with_checksum,
     without_checksum,
     write_file,
@@ -64,6 +66,28 @@ def test_written_file_takes_the_place_of_a_link(tmp_path):
     assert (tmp_path / "file").read_bytes() == b"new"
     with pytest.raises(FileExistsError):
         create_file(tmp_path / "file", b"again")
+
+
+def test_device_is_not_replaced_by_a_file(tmp_path):
+    device = tmp_path / "null"
+    try:
+        os.mknod(device, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("only root can make a device")
+    with pytest.raises(OSError, match="it is a device, not a file") as caught:
+        write_file(device, b"x")
+    assert caught.value.filename == str(device)
+    assert stat.S_ISCHR(device.lstat().st_mode)
+    assert [path.name for path in tmp_path.iterdir()] == ["null"]
+
+
+def test_removed_file_may_be_missing_and_links_are_not_followed(tmp_path):
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_bytes(b"x")
+    link.symlink_to(target)
+    for _ in range(2):
+        remove_file(link)
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
 
 
 def test_full_disk_names_the_file(tmp_path, fail_fsync):

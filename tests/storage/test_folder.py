@@ -4,6 +4,7 @@ import ctypes
 import fcntl
 import json
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from narl.storage.folder import (
     remove_tree,
     write_folder,
 )
-from narl.storage.folder_lock import lock_folder, lock_holder
+from narl.storage.folder_lock import FolderLocked, is_locked, lock_folder, lock_holder
 
 
 def names(folder: Path) -> list[str]:
@@ -222,16 +223,20 @@ with lock_folder(pathlib.Path(sys.argv[1])):
 def test_folder_is_locked_by_one_process_until_it_ends(tmp_path, start_program):
     folder = tmp_path / "run"
     assert lock_holder(folder) is None
+    assert not is_locked(folder)
+    assert not folder.exists()
     holder = start_program(HOLDER, folder)
     try:
         assert holder.stdout.readline() == "locked\n"
         assert lock_holder(folder) == holder.pid
-        with pytest.raises(InputError, match=rf"process {holder.pid} is writing to .*run;"):
+        assert is_locked(folder)
+        with pytest.raises(FolderLocked, match=rf"process {holder.pid} is writing to .*run;"):
             lock_folder(folder).__enter__()
     finally:
         holder.kill()
         holder.communicate(timeout=60)
     assert lock_holder(folder) is None
+    assert not is_locked(folder)
     # The lock of a dead process is free, though its id is still there; an error frees a lock too.
     with pytest.raises(InputError, match=f"process {os.getpid()} is writing"), lock_folder(folder):
         lock_folder(folder).__enter__()  # one process cannot lock it twice either
@@ -297,6 +302,7 @@ def test_lock_that_is_no_file_is_refused_and_nothing_is_followed(tmp_path, kind)
     }
     make[kind]()
     assert lock_holder(run) is None
+    assert not is_locked(run)
     with pytest.raises(InputError, match=r"run folder: .* cannot be written to"):
         lock_folder(run).__enter__()
     assert (tmp_path / "other").read_text() == "precious"
@@ -352,3 +358,16 @@ def test_values_that_are_not_json_are_named(value, message):
     with pytest.raises(InputError) as error:
         to_json_values("config", value)
     assert str(error.value).startswith(message)
+
+
+def test_a_reader_that_looks_at_a_lock_does_not_count_as_its_holder(tmp_path):
+    (tmp_path / ".lock").write_text("1 another-host\n")
+    with (tmp_path / ".lock").open() as reader:
+        fcntl.flock(reader, fcntl.LOCK_SH)
+        done = threading.Timer(0.05, fcntl.flock, (reader, fcntl.LOCK_UN))
+        done.start()
+        with lock_folder(tmp_path):
+            done.join()
+        fcntl.flock(reader, fcntl.LOCK_SH)  # for longer than a look
+        with pytest.raises(InputError, match="is writing to"), lock_folder(tmp_path):
+            pass

@@ -68,6 +68,29 @@ def test_unfinished_run_of_another_version_is_loaded_but_not_continued(root, mon
     assert (agent.num_steps, [row["step"] for row in agent.history]) == (8, [4, 8])
 
 
+def test_finished_run_of_another_version_is_loaded_under_its_id_but_not_extended(
+    root, monkeypatch, capsys
+):
+    run = finished_of(root)
+    monkeypatch.setattr(runs, "__version__", "99.0")
+    assert storage.run_id(run.config) != run.id  # so the same command trains it again
+    assert storage.find_run_of_config(root, run.config) is None
+    assert storage.load_run(root, run.id).problems == ()
+    assert narl.load(run.path).num_steps == 12
+    monkeypatch.setattr("narl.deep.extended_run.__version__", "99.0")
+    words = ["train", "--extend", run.id, "--steps", "16", "--runs", str(root)]
+    assert cli.main(words) == 2
+    assert f"narl 0.1.0 made {run.id} and this is 99.0" in capsys.readouterr().err
+
+
+def test_policy_of_the_first_format_is_saved_in_the_newest(root, tmp_path):
+    agent = narl.load(finished_of(root).path)
+    folder = agent.save(tmp_path / "again")
+    assert json.loads((folder / storage.MANIFEST).read_bytes())["schema"] == 1
+    again = narl.load(folder)
+    assert (again.predict(np.ones(3))[0] == agent.predict(np.ones(3))[0]).all()
+
+
 @pytest.mark.slow
 def test_unfinished_run_of_the_first_format_is_continued_to_its_end(root, cache):
     run = unfinished_of(root)

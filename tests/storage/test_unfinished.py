@@ -33,7 +33,8 @@ def unfinished(tmp_path):
     """An unfinished run with checkpoints at steps 10 and 20."""
     run = begin(tmp_path / "runs")
     for step in (10, 20):
-        storage.save_checkpoint(run.path / CHECKPOINTS, step, {"a": np.arange(step)}, {})
+        arrays = {"a": np.arange(step)}
+        storage.save_checkpoint(run.path / CHECKPOINTS, step, arrays, {}, run=run.id)
     return run
 
 
@@ -187,6 +188,13 @@ def test_checkpoints_of_another_run_are_a_problem(unfinished):
     storage.save_checkpoint(unfinished.path / CHECKPOINTS, 30, {"a": np.arange(3)}, {}, run="run-x")
     (listed,) = storage.list_unfinished_runs(unfinished.path.parent)
     line = f"step-000000030 is of run run-x, not of {unfinished.id}"
+    assert listed.problems == ("no checkpoint is intact", line)
+
+
+def test_checkpoint_without_the_id_of_a_run_is_a_problem(unfinished):
+    storage.save_checkpoint(unfinished.path / CHECKPOINTS, 30, {"a": np.arange(3)}, {})
+    (listed,) = storage.list_unfinished_runs(unfinished.path.parent)
+    line = f"step-000000030 has no id of a run, so it may not be of {unfinished.id}"
     assert listed.problems == ("no checkpoint is intact", line)
 
 

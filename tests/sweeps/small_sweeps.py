@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 from narl.sweeps.grid import HALVES, expand
 from narl.sweeps.planned_run import SweepRun
+from narl.sweeps.run_notes import RunNotes
 from short_trainings import ENV, short_options
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -46,6 +48,32 @@ def start_sweep(programs: Path, *arguments: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def assert_each_done_once(root: Path, runs: list[SweepRun]) -> None:
+    """Check that every run is done, and that no worker did one again that was done.
+
+    A worker that is killed after it has saved a run, and before it logs so, leaves no line; then
+    its note that it works on the run stays.
+    """
+    for run_id, number in times_finished(root, runs).items():
+        was_killed_at_the_end = RunNotes(root, run_id).worker() is not None
+        assert number == 1 or (number == 0 and was_killed_at_the_end), (run_id, number)
+    assert all(run.find(root) is not None for run in runs)
+
+
+def wait_for_checkpoint(root: Path, least: int = 300) -> int:
+    """Wait for a checkpoint of any training in a folder of runs; return its step.
+
+    By step 300 of a short training everything is compiled.
+    """
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        steps = [int(path.name[5:]) for path in root.glob("*.part/checkpoints/step-*")]
+        if max(steps, default=0) >= least:
+            return max(steps)
+        time.sleep(0.02)
+    raise TimeoutError
 
 
 def times_finished(root: Path, runs: list[SweepRun]) -> dict[str, int]:

@@ -8,7 +8,14 @@ import sys
 import time
 
 import pytest
-from small_sweeps import start_sweep, tabular_runs, times_finished, training_runs, variables
+from small_sweeps import (
+    assert_each_done_once,
+    start_sweep,
+    tabular_runs,
+    training_runs,
+    variables,
+    wait_for_checkpoint,
+)
 
 from narl.errors import InputError
 from narl.sweeps import driver
@@ -193,7 +200,8 @@ def test_share_of_a_gpu_limits_the_memory_of_jax():
 
 
 @pytest.mark.parametrize(
-    ("text", "minutes"), [("90", 90), ("1:30:00", 90), ("2-00:00:00", 2880), ("0:45", 45)]
+    ("text", "minutes"),
+    [("90", 90), ("1:30:00", 90), ("2-00:00:00", 2880), ("0:45", 45), ("0:02:01", 3)],
 )
 def test_times_are_read_as_slurm_writes_them(text, minutes):
     assert parse_minutes(text) == minutes
@@ -261,7 +269,7 @@ def test_two_sweeps_with_killed_workers_do_every_run_once(tmp_path, programs):
     outputs = [sweep.communicate(timeout=240) for sweep in sweeps]
     assert [sweep.returncode for sweep in sweeps] == [0, 0], outputs
     assert killed >= 2
-    assert times_finished(root, runs) == {run.id: 1 for run in runs}
+    assert_each_done_once(root, runs)
     for out, _ in outputs:
         assert json.loads(out)["counts"]["done"] == 8
     serial = tmp_path / "serial"
@@ -275,10 +283,7 @@ def test_an_interrupted_sweep_leaves_checkpoints_and_goes_on(tmp_path, programs)
 
     words = [ENV, *short_arguments(steps=3000), "--seeds=0:2", f"--runs={tmp_path}"]
     sweep = start_sweep(programs, *words)
-    deadline = time.monotonic() + 120
-    checkpoint = "*.part/checkpoints/step-000000300"  # by then everything is compiled
-    while not list(tmp_path.glob(checkpoint)) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_for_checkpoint(tmp_path)
     sweep.send_signal(signal.SIGTERM)
     _, err = sweep.communicate(timeout=60)
     assert sweep.returncode == 3, err

@@ -8,11 +8,21 @@ import sys
 import time
 
 import pytest
-from small_sweeps import start_sweep, tabular_runs, times_finished, variables
+from small_sweeps import (
+    assert_each_done_once,
+    start_sweep,
+    tabular_runs,
+    training_runs,
+    variables,
+    wait_for_checkpoint,
+)
 
+from narl.deep.training_run import run_training
 from narl.errors import InputError
 from narl.sweeps.results import results_csv
+from narl.sweeps.run_notes import RunNotes
 from narl.sweeps.run_task import run_task
+from short_trainings import ENV, assert_same_outcome, short_arguments
 
 ray = pytest.importorskip("ray")
 NUM_RUNS = int(os.environ.get("NARL_TEST_SWEEP_RUNS", "8"))
@@ -81,12 +91,31 @@ def test_lost_workers_node_and_driver_leave_every_run_done_once(
     assert again.returncode == 0, err
     assert json.loads(out)["counts"]["done"] == NUM_RUNS
     assert len(killed) == 3
-    assert times_finished(root, runs) == {run.id: 1 for run in runs}
+    assert_each_done_once(root, runs)
     for run_id, inode in done_before.items():
         assert (root / run_id).stat().st_ino == inode
     serial = tmp_path / "serial"
     run_task(runs, serial)
     assert results_csv(runs, root) == results_csv(runs, serial)
+
+
+def test_training_of_a_killed_worker_goes_on_from_its_checkpoint(
+    tmp_path, programs, cluster, cache
+):
+    _, address = cluster
+    (run,), root = training_runs(steps=(2000,)), tmp_path / "runs"
+    words = [ENV, *short_arguments(steps=2000), f"--runs={root}", "--executor=ray"]
+    sweep = start_sweep(programs, *words, f"--address={address}", "--env-timeout=60")
+    step = wait_for_checkpoint(root)
+    os.kill(RunNotes(root, run.id).worker()["process"], signal.SIGKILL)
+    _, err = sweep.communicate(timeout=300)
+    assert sweep.returncode == 0, err
+    log = RunNotes(root, run.id).log.read_text()
+    assert log.count("begins ") == 2
+    assert step <= int(log.partition("continues from step ")[2].splitlines()[0]) < 2000
+    assert_each_done_once(root, [run])
+    ((alone, _),) = run_training([run.config], tmp_path / "alone")
+    assert_same_outcome(run.find(root), alone)
 
 
 def kill_workers(root, killed, number):

@@ -209,6 +209,21 @@ def test_run_whose_environment_cannot_be_opened_here_counts_as_done(tmp_path, mo
     assert run.find_current(tmp_path) == stored
 
 
+def test_look_at_the_code_of_an_environment_has_a_time_out(tmp_path, monkeypatch):
+    (run,) = training_runs(env="toy_worlds:Toy-v0")
+    stored = storage.save_run(tmp_path, run.config.record(), {}, {}, provenance={"env_code": "x"})
+    seen = []
+
+    def current_env_code(config, *, timeout):
+        seen.append(timeout)
+        raise EnvironmentFault("it hangs")
+
+    monkeypatch.setattr("narl.sweeps.planned_run._env_codes", {})
+    monkeypatch.setattr("narl.deep.env_code.current_env_code", current_env_code)
+    assert run._replace(env_timeout=2.5).find_current(tmp_path) == stored
+    assert seen == [2.5]
+
+
 def test_results_of_both_halves_have_columns_of_their_own(tmp_path, cache):
     runs = [*tabular_runs(1), *training_runs()]
     for run in runs:

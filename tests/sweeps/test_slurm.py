@@ -6,7 +6,7 @@ import signal
 import time
 
 import pytest
-from small_sweeps import tabular_runs, training_runs, variables
+from small_sweeps import tabular_runs, training_runs, variables, wait_for_checkpoint
 
 from narl.deep.training_run import run_training
 from narl.errors import InputError
@@ -39,16 +39,26 @@ def parameters(**resources):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_a_preempted_job_writes_a_checkpoint_and_goes_on(tmp_path, workers, cache):
+@pytest.mark.parametrize(
+    ("minutes", "cause", "timeouts_left"),
+    # submitit takes a job for timed out that has fewer than ten minutes left. Without SLURM it may
+    # time out three times.
+    [(60, "preempted", 3), (10, "timed-out", 2)],
+)
+def test_a_job_that_has_to_end_writes_a_checkpoint_and_goes_on(
+    tmp_path, workers, cache, minutes, cause, timeouts_left
+):
     root = tmp_path / "runs"
     runs = training_runs(steps=(2000,), seeds=((0,), (1,)))
-    (job,) = submit([tuple(runs)], root, parameters(minutes=10), cluster="local")
-    step = _wait_for_checkpoint(root)
+    (job,) = submit([tuple(runs)], root, parameters(minutes=minutes), cluster="local")
+    step = wait_for_checkpoint(root)
     notes = RunNotes(root, runs[0].id)
     process = notes.worker()["process"]
-    os.kill(process, signal.SIGUSR2)  # as SLURM does before it preempts a job
+    os.kill(process, signal.SIGUSR2)  # as SLURM does before it ends a job
     assert wait_for([job]) == ["FINISHED"], job.stderr()
     log = notes.log.read_text()
+    assert f"this job is {cause}." in log + job.stderr()
+    assert f"({timeouts_left} remaining timeouts)" in log + job.stdout()
     assert log.count("begins ") == 2
     resumed = int(log.partition("continues from step ")[2].splitlines()[0])
     assert resumed >= step
@@ -56,16 +66,6 @@ def test_a_preempted_job_writes_a_checkpoint_and_goes_on(tmp_path, workers, cach
     ((alone, _),) = run_training([runs[0].config], tmp_path / "alone")
     alone.metrics["replicas"] = 2
     assert_same_outcome(runs[0].find(root), alone)
-
-
-def _wait_for_checkpoint(root) -> int:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        steps = [int(x.name[5:]) for x in root.glob("*.part/checkpoints/step-*")]
-        if max(steps, default=0) >= 300:  # by then everything is compiled
-            return max(steps)
-        time.sleep(0.02)
-    raise TimeoutError
 
 
 @pytest.mark.slow
@@ -92,6 +92,14 @@ def test_the_script_says_what_the_jobs_need(tmp_path):
     assert "--array" not in job_script(1, tmp_path, named)
 
 
+@pytest.mark.parametrize("minutes", [1, 2])
+def test_time_limit_without_time_for_a_checkpoint_is_refused(minutes):
+    with pytest.raises(InputError, match=f"^time: {minutes} min is too short; .* so at least 3$"):
+        slurm_parameters(Resources(minutes=minutes), None, {})
+    assert slurm_parameters(Resources(minutes=3), None, {})["time"] == 3
+    assert slurm_parameters(Resources(), None, {})["time"] == 24 * 60
+
+
 def test_shares_of_gpus_are_refused():
     with pytest.raises(InputError, match="gpus: SLURM gives whole GPUs, not"):
         slurm_parameters(Resources(gpus=0.5), None, {})
@@ -107,6 +115,6 @@ def test_runs_travel_as_json(tmp_path):
     from narl.sweeps.planned_run import runs_from_json, runs_to_json
     from narl.sweeps.slurm import SlurmTask
 
-    runs = tabular_runs(2)
+    runs = [run._replace(env_timeout=2.5) for run in tabular_runs(2)]
     task = SlurmTask(runs_to_json(runs), str(tmp_path))
     assert runs_from_json(json.loads(json.dumps(task.content))) == runs

@@ -1,15 +1,20 @@
 """Searches with Optuna: the folder of runs is the memory; trials that fall behind are pruned."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from narl import storage
+from narl.deep.config import Config
 from narl.errors import EnvironmentFault, InputError
+from narl.options import option_fields
 from narl.sweeps import tuning
-from narl.sweeps.tuning import Axis, parse_axes, tune
+from narl.sweeps.run_notes import RunNotes
+from narl.sweeps.tuning import Axis, default_axes, parse_axes, tune
 from short_trainings import ENV, short_options
 
 pytest.importorskip("optuna")
-AXES = parse_axes("learning_rate=1e-4:1e-2,batch=8:32", "sac")
+AXES = parse_axes("learning_rate=1e-4:1e-2,batch=8:32")
 
 
 class TrainingStopped(KeyboardInterrupt):
@@ -21,7 +26,7 @@ def trained(monkeypatch):
     """Replace training: the return is better with a larger learning rate; list what is trained."""
     configs = []
 
-    def run_training(given, root, *, on_epoch, should_stop):
+    def run_training(given, root, *, on_epoch, should_stop, parts):
         (config,) = given
         configs.append(config)
         if should_stop():
@@ -87,29 +92,57 @@ def test_an_interrupted_search_goes_on(tmp_path, trained):
     assert [trial.found for trial in trials] == [True, True, False]
 
 
+COMMON = ["learning_rate", "updates_per_step"]
+
+
 @pytest.mark.parametrize(
-    ("text", "algo", "names"),
+    ("algo", "given", "names"),
     [
-        (None, "narl", ["learning_rate", "updates_per_step", "members", "radius"]),
-        (None, "sac", ["learning_rate", "updates_per_step"]),
-        ("exclude, radius=0.01:1,joint", "narl", ["exclude", "radius", "joint"]),
+        ("narl", {}, [*COMMON, "members", "radius"]),
+        ("narl", {"radius": 0.3}, [*COMMON, "members"]),
+        ("narl", {"noise": "reward"}, [*COMMON, "members"]),  # then the radius has no effect
+        ("sombrl", {}, [*COMMON, "members", "bonus_weight"]),
+        ("hucrl", {"learning_rate": 1e-3}, ["updates_per_step", "members", "reach"]),
+        ("sac", {}, COMMON),
     ],
 )
-def test_axes_come_from_the_configuration(text, algo, names):
-    assert [axis.name for axis in parse_axes(text, algo)] == names
+def test_default_options_are_those_of_the_algorithm_that_are_not_given(algo, given, names):
+    assert [axis.name for axis in default_axes(ENV, algo, given)] == names
+
+
+def test_search_of_nothing_is_refused():
+    with pytest.raises(InputError, match="over: missing; the options that are searched by default"):
+        default_axes(ENV, "sac", {"learning_rate": 1e-3, "updates_per_step": 3})
 
 
 def test_axes_have_choices_or_ranges():
-    exclude, radius, members = parse_axes("exclude,radius=0.01:1,members=2:5", "narl")
-    assert exclude.choices == ("ball", "above")
-    assert (radius.low, radius.high, radius.is_logarithmic) == (0.01, 1.0, True)
+    exclude, radius, joint, members = parse_axes("exclude, radius=0.02:3,joint,members=2:5")
+    assert (exclude.choices, joint.choices) == (("ball", "above"), (False, True))
+    assert (radius.low, radius.high, radius.is_logarithmic) == (0.02, 3.0, True)
     assert (members.low, members.high, members.whole) == (2, 5, True)
+    assert not members.is_logarithmic
+
+
+def test_range_of_an_option_comes_from_the_configuration():
+    radius, patience, discount = parse_axes("radius,least-model-batches,discount")
+    assert radius == Axis("radius", low=0.01, high=1.0)
+    assert (patience.low, patience.high) == (1, 100)
+    assert (patience.whole, patience.is_logarithmic) == (True, True)
+    assert (discount.low, discount.high, discount.is_logarithmic) == (0.95, 0.999, False)
+
+
+def test_every_usual_range_can_be_searched():
+    names = [field.name for field in option_fields(Config) if field.option.search is not None]
+    assert len(names) > 20
+    assert {*tuning.DEFAULT_OPTIONS} <= {*names}
+    assert [axis.name for axis in parse_axes(",".join(names))] == names
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("radius", "over: 'radius' is wrong; it must be like radius=0.01:1"),
+        ("radius=", "over: 'radius=' is wrong; it must be like radius=0.01:1"),
+        ("steps", "over: steps has no usual range; give one, such as steps=2:5"),
         ("radius=1:0.1", "over: 'radius=1:0.1' is empty"),
         ("radius=-1:1", "radius: -1.0 is too small"),
         ("seeds=0:3", "over: unknown value 'seeds'"),
@@ -120,7 +153,7 @@ def test_axes_have_choices_or_ranges():
 )
 def test_wrong_axes_are_refused(text, message):
     with pytest.raises(InputError) as error:
-        parse_axes(text, "narl")
+        parse_axes(text)
     assert str(error.value).startswith(message)
 
 
@@ -129,10 +162,106 @@ def test_an_option_cannot_be_fixed_and_searched(tmp_path):
         tune(ENV, "sac", {"batch": 8}, AXES, 1, tmp_path)
 
 
+def test_option_without_effect_beside_others_is_left_out_of_a_trial(tmp_path, trained):
+    shared = short_options("narl", steps=800)
+    trials = tune(ENV, "narl", shared, parse_axes("noise,noise_scale"), 8, tmp_path)
+    assert {trial.state for trial in trials} == {"done"}
+    configs = {config.run_id: config for config in trained}
+    assert {config.noise for config in trained} >= {"model", "reward"}
+    for trial in trials:
+        scale = 0.01 if trial.values["noise"] == "model" else trial.values["noise_scale"]
+        assert configs[trial.run].noise_scale == scale
+    with pytest.raises(InputError, match="noise_scale: it has no effect with noise model"):
+        tune(ENV, "narl", shared, parse_axes("noise_scale"), 1, tmp_path)
+
+
+def test_values_that_contradict_each_other_are_a_failed_trial(tmp_path, trained, capsys):
+    shared = short_options("mbpo", steps=800)
+    del shared["members"]
+    trials = tune(ENV, "mbpo", shared, parse_axes("members=2:5,elites=2:5"), 8, tmp_path)
+    for trial in trials:
+        fits = trial.values["elites"] <= trial.values["members"]
+        assert (trial.state, bool(trial.run)) == (("done", True) if fits else ("failed", False))
+    assert {trial.state for trial in trials} == {"done", "failed"}
+    assert "elites: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["lease", "lock"])
+def test_trial_of_another_process_is_waited_for(tmp_path, trained, monkeypatch, capsys, kind):
+    (first, *_) = search(tmp_path / "alone", 1)
+    trained.clear()
+    folder = tmp_path / f"{first.run}{storage.PART_SUFFIX}"
+    notes = RunNotes(tmp_path, first.run)
+    holder = notes.lease() if kind == "lease" else storage.lock_folder(folder)
+    waits = []
+
+    def sleep(seconds):
+        assert trained == []  # nobody else trains it meanwhile
+        waits.append(seconds)
+        if len(waits) == 3:  # now the other process has finished the run
+            alone = storage.load_run(tmp_path / "alone", first.run)
+            extras = {storage.METRICS_LOG: alone.extra(storage.METRICS_LOG)}
+            storage.save_run(tmp_path, alone.config, {}, {}, extras=extras)
+            holder.__exit__(None, None, None)
+
+    monkeypatch.setattr(tuning, "time", SimpleNamespace(sleep=sleep))
+    holder.__enter__()
+    if kind == "lease":
+        notes.note_worker(step=1)
+    (trial,) = search(tmp_path, 1)
+    assert (trial.state, trial.found, trial.mean_return) == ("done", True, first.mean_return)
+    assert waits == [tuning.BUSY_SECONDS] * 3
+    err = capsys.readouterr().err
+    assert err.count(f"another process is working on {first.run}; the search waits for it") == 1
+
+
+def test_waiting_search_can_be_stopped(tmp_path, trained):
+    (first, *_) = search(tmp_path / "alone", 1)
+    folder = tmp_path / f"{first.run}{storage.PART_SUFFIX}"
+    message = f"stopped while another process works on {first.run}"
+    with storage.lock_folder(folder), pytest.raises(KeyboardInterrupt, match=message):
+        search(tmp_path, 1, should_stop=lambda: True)
+
+
+@pytest.mark.parametrize("is_lock", [True, False])
+def test_process_that_is_faster_is_waited_for(tmp_path, trained, monkeypatch, is_lock):
+    import narl.deep.training_run
+
+    works, tries = narl.deep.training_run.run_training, []
+
+    def run_training(*arguments, **options):
+        tries.append(arguments)
+        if len(tries) == 1 or not is_lock:
+            raise InputError("run folder: process 7 is writing to it")
+        return works(*arguments, **options)
+
+    monkeypatch.setattr(narl.deep.training_run, "run_training", run_training)
+    if is_lock:
+        assert [trial.state for trial in search(tmp_path, 1)] == ["done"]
+    else:  # it is another error, whatever its text
+        with pytest.raises(InputError, match="process 7"):
+            search(tmp_path, 1)
+    assert len(tries) == 2
+
+
+def test_time_out_of_environments_is_passed_on(tmp_path, trained, monkeypatch):
+    import narl.deep.training_run
+
+    works, seen = narl.deep.training_run.run_training, []
+
+    def run_training(*arguments, **options):
+        seen.append(options["parts"].env_timeout)
+        return works(*arguments, **options)
+
+    monkeypatch.setattr(narl.deep.training_run, "run_training", run_training)
+    search(tmp_path, 1, env_timeout=7.0)
+    assert seen == [7.0]
+
+
 @pytest.mark.slow
 def test_trials_are_trained_and_resumed(tmp_path, cache):
     shared = short_options("sac")
-    axes = parse_axes("learning_rate=1e-4:1e-2", "sac")
+    axes = parse_axes("learning_rate=1e-4:1e-2")
     steps = iter(range(10**6))
     with pytest.raises(KeyboardInterrupt):
         tune(ENV, "sac", shared, axes, 2, tmp_path, should_stop=lambda: next(steps) == 450)

@@ -42,7 +42,7 @@ def swept_configs(*values):
 
 def test_configs_of_a_sweep_run_together_and_are_found_one_by_one(tmp_path, monkeypatch):
     first, second, third = swept_configs(0.1, 0.5, 1.0)
-    assert first.sweep == second.sweep == third.sweep
+    assert first.shape == second.shape == third.shape
     assert first.run_id != second.run_id
     assert dataclasses.replace(first, swept=None).run_id != first.run_id
     with unoptimised():

@@ -86,7 +86,8 @@ EnvTimeout = Annotated[
     value(
         "SECONDS",
         "(default: any time)",
-        help="end the training if a step or an evaluation of an environment takes longer",
+        help="end a training if an environment takes longer to be made, for a step or for an "
+        "evaluation",
     ),
 ]
 
@@ -104,9 +105,11 @@ def environment_parts(workers: int | None, timeout: float | None) -> UserParts:
 
 def runs_folder(given: Path | None) -> Path:
     """Return the folder of the runs: the one given with --runs, or the default."""
-    from narl.storage import default_root
+    from narl.storage import check_name, default_root
 
-    return default_root() if given is None else given
+    folder = default_root() if given is None else given
+    check_name("runs folder", folder, "choose another (NARL_RUNS)")
+    return folder
 
 
 def import_from_working_folder() -> None:

@@ -170,13 +170,14 @@ def _disk(runs: Path | None, problems: list[str]) -> dict[str, Any]:
         from narl.storage import check_root
 
         root = runs_folder(runs)
+    except ImportError:  # NumPy is missing, which the versions say
+        return {"runs": None, "writable": False, "disk_free": None}
+    try:
         check_root(root)
         writable = True
     except InputError as error:
         problems.append(str(error))
         writable = False
-    except ImportError:  # NumPy is missing, which the versions say
-        return {"runs": None, "writable": False, "disk_free": None}
     folder = root.absolute()
     while not folder.exists():
         folder = folder.parent

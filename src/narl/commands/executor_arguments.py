@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
-from narl.commands.arguments import value
+from narl.commands.arguments import EnvTimeout, Switch, environment_parts, value
 from narl.errors import InputError
 from narl.options import check_used_by
 from narl.validation import check_count
 
 if TYPE_CHECKING:
+    from narl.sweeps.planned_run import SweepRun
     from narl.sweeps.resources import Resources
 
 USED_BY: dict[str, tuple[str, ...]] = {
@@ -52,9 +54,14 @@ class ExecutorArguments:
     """address of a Ray cluster, such as auto or ray://host:10001 [ray]"""
     slurm: Annotated[str | None, value("NAME=VALUE,...")] = None
     """further options of sbatch, such as partition=gpu,account=lab [slurm]"""
+    env_timeout: EnvTimeout = None
+    dry_run: Switch = False
+    """print the runs, those that share a program, and the time and disk they need; run nothing"""
+    no_trial: Switch = False
+    """with --dry-run: do not try out what runs cost of which none is finished"""
 
-    def check(self, executor: str | None) -> None:
-        """Refuse arguments that have no effect with the executor, or without one."""
+    def check(self, executor: str | None, has_trainings: bool) -> None:
+        """Refuse arguments that are wrong, or have no effect with the executor or the runs."""
         given = [name for name in USED_BY if getattr(self, name) is not None]
         if executor is None and given:
             raise InputError(f"{given[0]}: it has no effect without an executor; leave it out")
@@ -62,8 +69,18 @@ class ExecutorArguments:
         for name, least in (("jobs", 1), ("group", 1), ("retries", 0)):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name), least)
+        if self.no_trial and not self.dry_run:
+            raise InputError("no_trial: it has no effect without --dry-run; leave it out")
+        if self.env_timeout is not None:
+            environment_parts(None, self.env_timeout)  # refuses what is no time
+            if not has_trainings:
+                raise InputError("env_timeout: it has no effect on tabular runs; leave it out")
         self.resources()
         self.sbatch_options()
+
+    def with_timeout(self, runs: Iterable[SweepRun]) -> list[SweepRun]:
+        """Return the runs with the time-out of their environments."""
+        return [run._replace(env_timeout=self.env_timeout) for run in runs]
 
     def resources(self) -> Resources:
         """Return the checked resources of each process."""

@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
     config = parse(Report, "narl report", arguments, EXAMPLE)
     check_name("--out", config.out, "choose another")
     if config.out.suffix.lower() != ".html" or config.out.is_dir():
-        name = config.out.with_suffix(".html").name
+        name = f"{config.out.stem or 'report'}.html"
         raise InputError(f"--out: {config.out} is no .html file; such as {name}")
     from narl.console import print_json, stdout
     from narl.interrupts import run_interruptible

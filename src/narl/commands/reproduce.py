@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,11 +16,13 @@ from tyro.conf import Positional
 from narl.commands.arguments import RunsFolder, Switch, errors_as_typed, parse, value
 from narl.commands.executor_arguments import ExecutorArguments
 from narl.errors import Failure, InputError, unknown
+from narl.experiments.registry import EXPERIMENTS
 from narl.storage.files import check_writable
 
 if TYPE_CHECKING:
     from narl.experiments.experiment import Experiment
     from narl.report.contents import Outcome
+    from narl.sweeps.planned_run import SweepRun
 
 EXAMPLE = "narl reproduce fig1a --scale small"
 
@@ -31,9 +35,9 @@ class Reproduce:
     interrupted experiment continues.
     """
 
-    ids: Annotated[Positional[tuple[str, ...]], value("ID...")]
-    """fig1a, fig1b, fig1c, table1, ablation, fair, fig2, fig3a, fig3b, fig3c, table2, fig4,
-    exploration-tuning, exploration; or all"""
+    ids: Annotated[
+        Positional[tuple[str, ...]], value("ID...", help=f"{', '.join(EXPERIMENTS)}; or all")
+    ]
     scale: Annotated[
         Literal["smoke", "small", "paper"], value("smoke|small|paper", "(default: small)")
     ] = "small"
@@ -41,12 +45,12 @@ class Reproduce:
     results: Annotated[Path, value("DIR", "(default: results)")] = Path("results")
     """folder of the outcomes, which `narl report` reads"""
     executor: Annotated[
-        Literal["local", "ray", "slurm"] | None,
-        value("local|ray|slurm", "(default: one run after the other in this process)"),
+        Literal["local", "ray", "slurm", "print"] | None,
+        value("local|ray|slurm|print", "(default: one run after the other in this process)"),
     ] = None
     """do the runs as a sweep first: in processes of this machine, on a Ray cluster (needs
     narl[ray]), or as jobs of SLURM (needs narl[slurm]); with slurm the jobs are submitted, and the
-    same command without it is for when they are done"""
+    same command without it is for when they are done; or only print a command for every program"""
     each: ExecutorArguments = dataclasses.field(default_factory=ExecutorArguments)
     minutes: Annotated[float | None, value("N", "(default: until everything is done)")] = None
     """stop after so many minutes, with a checkpoint; the same command continues from there"""
@@ -67,7 +71,6 @@ def main(arguments: Sequence[str]) -> int:
     from narl import storage
     from narl.compilation import enable_cache
     from narl.console import note, print_json
-    from narl.experiments import EXPERIMENTS
     from narl.report.contents import save_outcome
 
     read_part(config.part)
@@ -78,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
     check_writable("--results", config.results, "choose another")
     enable_cache()
     with errors_as_typed(Reproduce):
-        if not _run_as_sweep([EXPERIMENTS[id_] for id_ in chosen], config, root):
+        if not _prepare_runs([EXPERIMENTS[id_] for id_ in chosen], config, root):
             return 0
     deadline = None if config.minutes is None else time.monotonic() + 60 * config.minutes
     done: list[dict[str, Any]] = []
@@ -119,25 +122,31 @@ def choose(ids: Sequence[str], known: Sequence[str]) -> list[str]:
     return list(known) if "all" in ids else list(dict.fromkeys(ids))
 
 
-def _run_as_sweep(experiments: Sequence[Experiment], config: Reproduce, root: Path) -> bool:
-    """Do the runs of all experiments, if an executor is given; return whether they are done now."""
+def _prepare_runs(experiments: Sequence[Experiment], config: Reproduce, root: Path) -> bool:
+    """Do the runs of all experiments with the executor, if one is given; or show the plan.
+
+    Returns whether the experiments are to be judged now.
+    """
     executor = config.executor
-    config.each.check(executor)
-    if executor is None:
+    config.each.check(executor, any(_has_trainings(each, config) for each in experiments))
+    if executor is None and not config.each.dry_run:
         return True
+    with_what = "--dry-run" if executor is None else "an executor"
     if config.fresh:
-        raise InputError("fresh: it has no effect with an executor; remove the runs instead")
+        raise InputError(f"fresh: it has no effect with {with_what}; remove the runs instead")
+    if config.minutes is not None:
+        raise InputError(f"minutes: it has no effect with {with_what}; leave it out")
+    if executor == "print" and not config.each.dry_run:
+        print_commands(experiments, config)
+        return False
     from narl.commands.sweep_console import SweepConsole, describe_failure
     from narl.console import print_json, stdout
-    from narl.sweeps.planned_run import sweep_run
 
-    cells = {
-        f"{experiment.id} {label}": cell
-        for experiment in experiments
-        for label, cell in experiment.cells(config.scale).items()
-    }
-    runs = {run.id: run for run in (sweep_run(cell, label=name) for name, cell in cells.items())}
-    console = SweepConsole(list(runs.values()), root, executor, config.each, config.json)
+    runs = _planned_runs(experiments, config)
+    console = SweepConsole(runs, root, executor or "local", config.each, config.json)
+    if config.each.dry_run:
+        console.show_plan()
+        return False
     if executor == "slurm":
         jobs = console.submit_jobs()
         if not jobs:
@@ -151,6 +160,49 @@ def _run_as_sweep(experiments: Sequence[Experiment], config: Reproduce, root: Pa
         others = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
         raise Failure(f"a run failed: {describe_failure(failed[0])}{others}")
     return True
+
+
+def _planned_runs(experiments: Sequence[Experiment], config: Reproduce) -> list[SweepRun]:
+    """Return the runs of all experiments, or those of the chosen part of each; each run once."""
+    from narl.experiments.experiment import batches
+    from narl.sweeps.planned_run import sweep_run
+
+    part, num_parts = read_part(config.part)
+    runs: dict[str, SweepRun] = {}
+    for experiment in experiments:
+        cells = experiment.cells(config.scale)
+        for label in itertools.chain(*batches(cells)[part - 1 :: num_parts]):
+            run = sweep_run(cells[label], label=f"{experiment.id} {label}")
+            runs[run.id] = run
+    return config.each.with_timeout(runs.values())
+
+
+def print_commands(experiments: Sequence[Experiment], config: Reproduce) -> None:
+    """Print a command for every program of the experiments; the last one to end judges them."""
+    from narl.console import print_json
+    from narl.experiments.experiment import batches
+
+    commands = []
+    if config.part is not None:
+        raise InputError("part: it has no effect with executor print; leave it out")
+    for experiment in experiments:
+        number = len(batches(experiment.cells(config.scale)))
+        for part in range(1, number + 1):
+            words = ["narl", "reproduce", experiment.id, f"--scale={config.scale}"]
+            words += [f"--part={part}/{number}", "--executor=local"]
+            if config.each.env_timeout is not None and _has_trainings(experiment, config):
+                words.append(f"--env-timeout={config.each.env_timeout:g}")
+            words += [] if config.runs is None else [f"--runs={config.runs}"]
+            words += [f"--results={config.results}"] if str(config.results) != "results" else []
+            commands.append(shlex.join(words))
+    print_json({"commands": commands}) if config.json else print(*commands, sep="\n")
+
+
+def _has_trainings(experiment: Experiment, config: Reproduce) -> bool:
+    """Return whether an experiment trains, and so has environments that could hang."""
+    from narl.experiments.experiment import is_training
+
+    return any(map(is_training, experiment.cells(config.scale).values()))
 
 
 def read_part(text: str | None) -> tuple[int, int]:
@@ -169,7 +221,8 @@ def _reproduce(
 ) -> Outcome | None:
     """Return the outcome of an experiment; None if other parts of it are not done."""
     from narl.console import Bars
-    from narl.experiments.experiment import ExperimentHooks, is_training, reproduce
+    from narl.experiments.experiment import ExperimentHooks, reproduce
+    from narl.interrupts import run_interruptible, run_with_checkpoint
 
     cells = experiment.cells(config.scale).values()
     with Bars(experiment.id, len(cells)) as bars:
@@ -187,31 +240,12 @@ def _reproduce(
                 should_stop=stops,
                 fresh=config.fresh,
                 part=read_part(config.part),
+                env_timeout=config.each.env_timeout,
             )
 
-        return _run(work, with_checkpoints=any(map(is_training, cells)))
-
-
-def _run(
-    work: Callable[[Callable[[], bool]], Outcome | None], *, with_checkpoints: bool
-) -> Outcome | None:
-    """Return the outcome; an interrupt ends the work at once, or after its checkpoint."""
-    from narl.compilation import is_compiling
-    from narl.console import note
-    from narl.interrupts import Interrupted, run_interruptible, run_stoppable
-
-    if not with_checkpoints:
-        return run_interruptible(lambda: work(lambda: False))
-    from narl.deep.training_session import STOP_SECONDS, TrainingStopped
-
-    try:
-        return run_stoppable(
-            work, lambda: note("stopping: a checkpoint is written …"), STOP_SECONDS + 1
-        )
-    except TrainingStopped as stop:
-        # A program that is still being compiled keeps the interpreter from exiting.
-        kind = Interrupted if is_compiling() else KeyboardInterrupt
-        raise kind(f"{stop}; the same command continues from there") from None
+        if not _has_trainings(experiment, config):  # there are no checkpoints to wait for
+            return run_interruptible(lambda: work(lambda: False))
+        return run_with_checkpoint(work, "the same command continues from there")
 
 
 def show(outcome: Outcome, path: Path, seconds: float) -> None:

@@ -9,6 +9,7 @@ from narl.commands.runs_table import NUM_DIGITS, changed_options, summarise_run
 from narl.console import duration, make_fact_table, make_table, stdout
 from narl.deep.config import EPOCH_COLUMNS
 from narl.display import figure, mean_figure, seeds_as_text
+from narl.grouping import differing_options
 from narl.options import as_text
 from narl.storage import PART_SUFFIX, Run, UnfinishedRun
 
@@ -175,13 +176,11 @@ def compare(runs: Sequence[Run | UnfinishedRun]) -> dict[str, Any]:
 def _differing_options(runs: Sequence[Run | UnfinishedRun]) -> dict[str, list[str]]:
     options = [_options(run.config) for run in runs]
     changed = {name for run in runs for name in changed_options(run.config)}
-    differing = {}
-    for name in dict.fromkeys(name for own in options for name in own):
-        texts = [as_text(own[name]) if name in own else "" for own in options]
-        values = {*texts} if name in changed else {*texts} - {""}
-        if len(values) > 1:
-            differing[name] = texts
-    return differing
+    columns = {
+        name: [as_text(own[name]) if name in own else "" for own in options]
+        for name in differing_options(options)
+    }
+    return {name: x for name, x in columns.items() if name in changed or len({*x} - {""}) > 1}
 
 
 def _options(config: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rich.padding import Padding
@@ -11,6 +11,7 @@ from narl.console import PIPE_WIDTH, make_table, stdout
 from narl.deep.config import EPOCH_COLUMNS
 from narl.display import figure, mean_figure
 from narl.errors import InputError
+from narl.grouping import without_defaults
 from narl.options import as_text
 from narl.storage import PART_SUFFIX, Run, UnfinishedRun
 
@@ -92,23 +93,14 @@ def changed_options(config: dict[str, Any]) -> dict[str, Any]:
             changed = checked_config.changed_options(checked_config.config_from_record(config))
         except InputError:
             default = vars(checked_config.make_config(str(config.get("env"))))
-            changed = _different(config.get("settings") or {}, default)
+            changed = without_defaults(config.get("settings") or {}, default)
             return {name: x for name, x in changed.items() if name not in ("env", "algo")}
         changed.pop("seeds", None)
         return changed
     from narl.tabular.options import AGENT_OPTIONS
 
     kind, options = AGENT_OPTIONS.get(str(config.get("agent"))), config.get("options") or {}
-    return _different(options, {} if kind is None else vars(kind()))
-
-
-def _different(options: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options without those that have the usual value; JSON has lists for tuples."""
-    return {
-        name: x
-        for name, x in options.items()
-        if name not in usual or as_text(usual[name]) != as_text(x)
-    }
+    return without_defaults(options, {} if kind is None else vars(kind()))
 
 
 def print_run_list(pairs: Sequence[tuple[Run | UnfinishedRun, dict[str, Any]]]) -> None:

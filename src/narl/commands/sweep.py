@@ -59,8 +59,6 @@ class SweepArguments:
     """processes of this machine, a Ray cluster (needs narl[ray]), SLURM (needs narl[slurm]), or
     only print a command for every run"""
     each: ExecutorArguments = dataclasses.field(default_factory=ExecutorArguments)
-    dry_run: Switch = False
-    """print the runs, those that share a program, and the time and disk they need; run nothing"""
     status: Switch = False
     """print how far the runs are; without a grid, those of every sweep in the folder of runs"""
     follow: Switch = False
@@ -170,11 +168,14 @@ def _run(half: Half, runs: list[SweepRun], root: Path, own: SweepArguments) -> i
 
     if own.follow and not own.status:
         raise InputError("follow: it has no effect without --status; leave it out")
-    own.each.check(own.executor)
+    own.each.check(own.executor, any(run.is_training for run in runs))
+    if own.csv is not None:
+        _check_csv(own.csv, own)
+    runs = own.each.with_timeout(runs)
     console = SweepConsole(runs, root, own.executor, own.each, own.json)
     if own.status:
         status = console.show_status(own.follow)
-    elif own.dry_run:
+    elif own.each.dry_run:
         return console.show_plan()
     elif own.executor == "print":
         print_commands(half, runs, own)
@@ -189,8 +190,23 @@ def _run(half: Half, runs: list[SweepRun], root: Path, own: SweepArguments) -> i
     return status
 
 
+def _check_csv(path: Path, own: SweepArguments) -> None:
+    """Refuse a table that could not be written, or would replace something else, in time."""
+    from narl.storage import check_name, check_writable
+
+    if own.each.dry_run or (own.executor == "print" and not own.status):
+        raise InputError("csv: it has no effect where nothing is run; leave it out")
+    check_name("csv", path, "choose another")
+    if path.suffix.lower() != ".csv" or path.is_dir():
+        raise InputError(f"csv: {path} is no .csv file; such as {path.stem or 'results'}.csv")
+    check_writable("csv", path.absolute().parent, "choose another")
+
+
 def print_commands(half: Half, runs: Sequence[SweepRun], own: SweepArguments) -> None:
     """Print a command for every run, one per line; each is a sweep of this one run."""
+    from narl.console import print_json
+
+    commands = []
     for run in runs:
         words = ["narl", "sweep", *([] if half.name == "train" else [half.name])]
         words += [as_text(run.options[name]) for name in half.required]
@@ -198,6 +214,9 @@ def print_commands(half: Half, runs: Sequence[SweepRun], own: SweepArguments) ->
             text = ("on" if given else "off") if isinstance(given, bool) else as_text(given)
             if name not in half.required:
                 words.append(f"--{name.replace('_', '-')}={text}")
+        if own.each.env_timeout is not None:
+            words.append(f"--env-timeout={own.each.env_timeout:g}")
         if own.runs is not None:
             words.append(f"--runs={own.runs}")
-        print(shlex.join(words))
+        commands.append(shlex.join(words))
+    print_json({"commands": commands}) if own.json else print(*commands, sep="\n")

@@ -16,7 +16,17 @@ from rich.text import Text
 
 from narl import storage
 from narl.commands.executor_arguments import ExecutorArguments
-from narl.console import console_of, duration, make_table, note, print_json, stdout
+from narl.console import (
+    console_of,
+    duration,
+    make_table,
+    note,
+    print_json,
+    stdout,
+    warnings_as_notes,
+)
+from narl.display import counted
+from narl.interrupts import run_interruptible
 from narl.sweeps.driver import Executor, drive
 from narl.sweeps.estimate import Estimate, estimate
 from narl.sweeps.planned_run import SweepRun
@@ -52,7 +62,7 @@ class SweepConsole:
         missing = [run for run in self.runs if run.find_current(self.root) is None]
         programs = share_program([run for run in missing if run.is_training])
         tasks = self._make_tasks()
-        cost = estimate(missing, self.root)
+        cost = self._estimate(missing)
         script = self._job_script(len(tasks)) if self.executor == "slurm" else None
         if self.json:
             result: dict[str, Any] = {
@@ -75,6 +85,14 @@ class SweepConsole:
         if script is not None:
             console.print(f"\n{script}", soft_wrap=True)
         return 0
+
+    def _estimate(self, missing: Sequence[SweepRun]) -> Estimate:
+        """Return what runs will cost; unless it is left off, by trials where none is finished."""
+        from narl.sweeps.trial import try_out
+
+        with warnings_as_notes():
+            trial = None if self.arguments.no_trial else try_out
+            return run_interruptible(lambda: estimate(missing, self.root, trial))
 
     def _make_tasks(self) -> list[Task]:
         arguments = self.arguments
@@ -271,9 +289,13 @@ def describe_estimate(cost: Estimate) -> str:
     """Return the estimated time and disk as text."""
     if not cost.num_estimated:
         return "no finished run of these algorithms is in the folder, so time and disk are unknown"
-    size = f"{cost.size / 1e6:.1f} MB" if cost.size < 1e9 else f"{cost.size / 1e9:.1f} GB"
+    units = {"GB": 1e9, "MB": 1e6, "kB": 1e3}
+    unit = next((name for name, size in units.items() if cost.size >= size), "kB")
+    size = f"{cost.size / units[unit]:.1f} {unit}"
     unknown = f"; {cost.num_unknown} runs cannot be estimated" if cost.num_unknown else ""
-    return (
-        f"about {duration(cost.seconds)} one after the other and {size} of disk, "
-        f"from {cost.num_examples} finished runs{unknown}"
-    )
+    sources = {"finished run": cost.num_examples, "short trial": cost.num_trials}
+    source = " and ".join(counted(number, name) for name, number in sources.items() if number)
+    line = f"about {duration(cost.seconds)} one after the other and {size} of disk, from {source}"
+    if cost.num_trials:
+        line += ", extrapolated to all steps, episodes and seeds"
+    return line + unknown

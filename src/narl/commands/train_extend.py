@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from narl.commands.arguments import (
+    EnvTimeout,
+    EnvWorkers,
     GoOnWithAnyCode,
     RunsFolder,
     Switch,
     TensorBoardFolder,
     TrustModule,
     WandbProject,
+    environment_parts,
     errors_as_typed,
     import_from_working_folder,
     parse,
@@ -41,6 +44,8 @@ class Extend:
     """epochs between two checkpoints"""
     keep_data: Switch = False
     """keep the data again, so that the new run can be extended too"""
+    env_workers: EnvWorkers = None
+    env_timeout: EnvTimeout = None
     tensorboard: TensorBoardFolder = None
     wandb: WandbProject = None
     trust_env_module: TrustModule = False
@@ -70,6 +75,7 @@ def main(arguments: Sequence[str]) -> int:
             resume = resume_command(run.id, str(run.config.get("env", "")), runs)
             raise InputError(f"extend: {run.id} is not finished; `{resume}` first")
         every = check_count("checkpoint_every", args.checkpoint_every)
+        parts = environment_parts(args.env_workers, args.env_timeout)
         config = extended_config(run, args.steps)
         if (longer := storage.find_run_of_config(runs_folder(runs), config.record())) is not None:
             note(f"a run of {config.steps} steps is there already; nothing is trained")
@@ -86,4 +92,5 @@ def main(arguments: Sequence[str]) -> int:
             checkpoint_every=every,
             keep_data=args.keep_data,
             any_code=args.any_code,
+            parts=parts,
         )

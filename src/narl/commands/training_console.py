@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from narl.commands.arguments import runs_folder
-from narl.compilation import enable_cache, is_compiling
+from narl.compilation import enable_cache
 from narl.console import (
     TrainingBar,
     duration,
@@ -27,10 +27,9 @@ from narl.deep.env_code import foreign_module
 from narl.deep.finite_check import NonFiniteError
 from narl.deep.loggers import Logger, tensorboard_logger, wandb_logger
 from narl.deep.training_run import run_training
-from narl.deep.training_session import STOP_SECONDS, TrainingStopped
 from narl.display import figure, mean_figure
 from narl.errors import EnvironmentFault, Failure, system_error_line
-from narl.interrupts import Interrupted, run_stoppable
+from narl.interrupts import run_with_checkpoint
 from narl.storage import PART_SUFFIX, Run, UnfinishedRun
 
 
@@ -106,9 +105,9 @@ class TrainingConsole(NamedTuple):
                 )
                 return result
 
-            return run_stoppable(
-                train, lambda: note("stopping: a checkpoint is written …"), STOP_SECONDS + 1
-            )
+            resume = f"`{resume_command(config.run_id, config.env, self.runs)}` continues"
+            at_once = f"interrupted; the last checkpoint is kept, the same command or {resume}"
+            return run_with_checkpoint(train, resume, at_once)
 
     def _open_loggers(self, config: Config) -> Iterator[Logger]:
         """Yield the loggers that were asked for."""
@@ -122,27 +121,18 @@ class TrainingConsole(NamedTuple):
 
     @contextlib.contextmanager
     def _explained_errors(self, config: Config) -> Iterator[None]:
-        """Add the command that continues the training to interrupts and faults."""
-        resume = resume_command(config.run_id, config.env, self.runs)
+        """Add the command that continues the training to faults."""
         try:
             yield
-        except TrainingStopped as stop:
-            # A program that is still being compiled keeps the interpreter from exiting.
-            kind = Interrupted if is_compiling() else KeyboardInterrupt
-            raise kind(f"{stop}; `{resume}` continues") from None
-        except Interrupted:
-            raise Interrupted(
-                "interrupted; the last checkpoint is kept, the same command or "
-                f"`{resume}` continues"
-            ) from None
         except BrokenPipeError:
             raise
         except (NonFiniteError, EnvironmentFault, OSError) as fault:
-            remaining = self._remaining(config, resume)
+            remaining = self._remaining(config)
             raise Failure(f"{system_error_line(fault) or fault}; {remaining}") from fault
 
-    def _remaining(self, config: Config, resume: str) -> str:
+    def _remaining(self, config: Config) -> str:
         """Describe the checkpoint from which a training that failed can continue."""
+        resume = resume_command(config.run_id, config.env, self.runs)
         part = runs_folder(self.runs) / f"{config.run_id}{PART_SUFFIX}"
         step = UnfinishedRun(part, {}, 1).step
         if not step:

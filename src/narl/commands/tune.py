@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from narl.commands.arguments import (
+    EnvTimeout,
     RunsFolder,
     Switch,
+    environment_parts,
     import_from_working_folder,
     runs_folder,
     value,
@@ -36,12 +38,13 @@ class TuneArguments:
 
     trials: Annotated[int, value("N", "(default: 20)")] = 20
     """number of trials"""
-    over: Annotated[str | None, value("NAME=LOW:HIGH,...")] = None
-    """options to search, such as radius=0.01:1,members=2:5,exclude: numbers in a range, all values
-    of a choice; by default learning rate, updates per step, members and radius, as far as the
-    algorithm uses them"""
+    over: Annotated[str | None, value("NAME[=LOW:HIGH],...")] = None
+    """options to search, such as radius=0.01:1,members,exclude: numbers in a range, or in the usual
+    one; all values of a choice; by default learning rate, updates per step, members, radius, bonus
+    weight and reach, as far as the algorithm uses them and they are not given"""
     sampler_seed: Annotated[int, value("SEED", "(default: 0)")] = 0
     """seed of the search; another seed is another search"""
+    env_timeout: EnvTimeout = None
     runs: RunsFolder = None
     """folder of the runs"""
     json: Switch = False
@@ -76,16 +79,19 @@ def main(arguments: Sequence[str]) -> int:
 
 def _search(options: dict[str, Any], own: TuneArguments) -> list[Trial]:
     """Return the trials; an interrupt stops the search after a checkpoint."""
-    from narl.compilation import enable_cache, is_compiling
+    from narl.compilation import enable_cache
     from narl.console import note, warnings_as_notes
-    from narl.deep.training_session import STOP_SECONDS, TrainingStopped
-    from narl.interrupts import Interrupted, run_stoppable
+    from narl.interrupts import run_with_checkpoint
     from narl.sweeps import tuning
 
     num_trials = check_count("trials", own.trials)
     seed = check_count("sampler_seed", own.sampler_seed, 0, MAX_SEED)
     env, algo = options.pop("env"), options.pop("algo", "narl")
-    axes = tuning.parse_axes(own.over, algo)
+    timeout = environment_parts(None, own.env_timeout).env_timeout
+    if own.over is None:
+        axes = tuning.default_axes(env, algo, options)
+    else:
+        axes = tuning.parse_axes(own.over)
 
     def on_trial(trial: Trial) -> None:
         mean = "" if trial.mean_return is None else f", return {trial.mean_return:.1f}"
@@ -94,18 +100,12 @@ def _search(options: dict[str, Any], own: TuneArguments) -> list[Trial]:
 
     def work(should_stop: Callable[[], bool]) -> list[Trial]:
         more: Any = {"sampler_seed": seed, "should_stop": should_stop, "on_trial": on_trial}
+        more["env_timeout"] = timeout
         return tuning.tune(env, algo, options, axes, num_trials, runs_folder(own.runs), **more)
 
     enable_cache()
-    try:
-        with warnings_as_notes():
-            return run_stoppable(
-                work, lambda: note("stopping: a checkpoint is written …"), STOP_SECONDS + 1
-            )
-    except TrainingStopped as stop:
-        # A program that is still being compiled keeps the interpreter from exiting.
-        kind = Interrupted if is_compiling() else KeyboardInterrupt
-        raise kind(f"{stop}; the same command continues from there") from None
+    with warnings_as_notes():
+        return run_with_checkpoint(work, "the same command continues from there")
 
 
 def _values(trial: Trial) -> str:

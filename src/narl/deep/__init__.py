@@ -14,94 +14,43 @@ Who calls whom in a training:
 
 from typing import TYPE_CHECKING
 
-from narl.lazy_names import lazy_names
+from narl.lazy_names import import_on_first_use
 
 if TYPE_CHECKING:
-    from narl.deep.agent import Agent
-    from narl.deep.algorithm_registry import ALGORITHMS, register_algorithm
-    from narl.deep.bonus import BonusFn
-    from narl.deep.callbacks import KeepBest, SaveEvery, StopAtReturn, StopWhenNoBetter
-    from narl.deep.checked_config import make_config
-    from narl.deep.config import Config
-    from narl.deep.ensemble import Prediction
-    from narl.deep.evaluation import Evaluation
-    from narl.deep.finite_check import NonFiniteError
-    from narl.deep.load_agent import load
-    from narl.deep.loggers import tensorboard_logger, wandb_logger
-    from narl.deep.named_agents import HUCRL, MBPO, NARL, SAC, SOMBRL, MaxInfo, Thompson
-    from narl.deep.policy import Policy
-    from narl.deep.presets import Preset, find_preset
-    from narl.deep.selection import (
-        Candidates,
-        Selected,
-        SelectFn,
-        SelectParams,
-        take_members,
-    )
-    from narl.deep.training_run import run_training
-    from narl.deep.training_session import TrainingStopped
-    from narl.deep.user_parts import UserParts
-    from narl.errors import EnvironmentFault
+    from narl.deep.agent import Agent as Agent
+    from narl.deep.algorithm_registry import ALGORITHMS as ALGORITHMS
+    from narl.deep.algorithm_registry import register_algorithm as register_algorithm
+    from narl.deep.bonus import BonusFn as BonusFn
+    from narl.deep.callbacks import KeepBest as KeepBest
+    from narl.deep.callbacks import SaveEvery as SaveEvery
+    from narl.deep.callbacks import StopAtReturn as StopAtReturn
+    from narl.deep.callbacks import StopWhenNoBetter as StopWhenNoBetter
+    from narl.deep.checked_config import make_config as make_config
+    from narl.deep.config import Config as Config
+    from narl.deep.ensemble import Prediction as Prediction
+    from narl.deep.evaluation import Evaluation as Evaluation
+    from narl.deep.finite_check import NonFiniteError as NonFiniteError
+    from narl.deep.load_agent import load as load
+    from narl.deep.loggers import tensorboard_logger as tensorboard_logger
+    from narl.deep.loggers import wandb_logger as wandb_logger
+    from narl.deep.named_agents import HUCRL as HUCRL
+    from narl.deep.named_agents import MBPO as MBPO
+    from narl.deep.named_agents import NARL as NARL
+    from narl.deep.named_agents import SAC as SAC
+    from narl.deep.named_agents import SOMBRL as SOMBRL
+    from narl.deep.named_agents import MaxInfo as MaxInfo
+    from narl.deep.named_agents import Thompson as Thompson
+    from narl.deep.policy import Policy as Policy
+    from narl.deep.presets import Preset as Preset
+    from narl.deep.presets import find_preset as find_preset
+    from narl.deep.selection import Candidates as Candidates
+    from narl.deep.selection import Selected as Selected
+    from narl.deep.selection import SelectFn as SelectFn
+    from narl.deep.selection import SelectParams as SelectParams
+    from narl.deep.selection import take_members as take_members
+    from narl.deep.training_run import run_training as run_training
+    from narl.deep.training_session import TrainingStopped as TrainingStopped
+    from narl.deep.user_parts import UserParts as UserParts
+    from narl.errors import EnvironmentFault as EnvironmentFault
 
-__all__ = [
-    "ALGORITHMS",
-    "HUCRL",
-    "MBPO",
-    "NARL",
-    "SAC",
-    "SOMBRL",
-    "Agent",
-    "BonusFn",
-    "Candidates",
-    "Config",
-    "EnvironmentFault",
-    "Evaluation",
-    "KeepBest",
-    "MaxInfo",
-    "NonFiniteError",
-    "Policy",
-    "Prediction",
-    "Preset",
-    "SaveEvery",
-    "SelectFn",
-    "SelectParams",
-    "Selected",
-    "StopAtReturn",
-    "StopWhenNoBetter",
-    "Thompson",
-    "TrainingStopped",
-    "UserParts",
-    "find_preset",
-    "load",
-    "make_config",
-    "register_algorithm",
-    "run_training",
-    "take_members",
-    "tensorboard_logger",
-    "wandb_logger",
-]
-
-_NAMES = {
-    "agent": ("Agent",),
-    "algorithm_registry": ("ALGORITHMS", "register_algorithm"),
-    "bonus": ("BonusFn",),
-    "callbacks": ("KeepBest", "SaveEvery", "StopAtReturn", "StopWhenNoBetter"),
-    "config": ("Config",),
-    "ensemble": ("Prediction",),
-    "evaluation": ("Evaluation",),
-    "finite_check": ("NonFiniteError",),
-    "load_agent": ("load",),
-    "loggers": ("tensorboard_logger", "wandb_logger"),
-    "checked_config": ("make_config",),
-    "named_agents": ("HUCRL", "MBPO", "NARL", "SAC", "SOMBRL", "MaxInfo", "Thompson"),
-    "policy": ("Policy",),
-    "presets": ("Preset", "find_preset"),
-    "selection": ("Candidates", "SelectFn", "SelectParams", "Selected", "take_members"),
-    "training_session": ("TrainingStopped",),
-    "training_run": ("run_training",),
-    "user_parts": ("UserParts",),
-}
-_MODULES = {name: f"narl.deep.{module}" for module, names in _NAMES.items() for name in names}
-_MODULES["EnvironmentFault"] = "narl.errors"
-
-__getattr__, __dir__ = lazy_names(__name__, _MODULES)
+import_on_first_use(__name__)

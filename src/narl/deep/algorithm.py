@@ -55,7 +55,6 @@ from narl.deep.termination_model import (
     init_termination_model,
     predict_termination,
 )
-from narl.paper import implements
 
 CHUNK = 10_000
 """Imagined trajectories that run at a time."""
@@ -96,7 +95,7 @@ class ReplicaState(NamedTuple):
 ACT_USES = ("key", "sac.actor", "real", "obs", "action", "bonus_state.episode")
 """The fields of the state that `Algorithm.act` uses."""
 UPDATE_USES = ("key", "sac", "real", "model", "loss_sums")
-"""Those that `Algorithm.update` uses, unless it selects among stored candidates."""
+"""The fields that `Algorithm.update` uses, unless the update selects among stored candidates."""
 
 
 class Imagined(NamedTuple):
@@ -123,7 +122,7 @@ class Assessment(NamedTuple):
     model_returns: Float[Array, "B H"]
     """Returns inside the model after 1, 2, …, H steps; NaN without a model."""
     mean_model_returns: Float[Array, "B H"]
-    """The same where imagined steps are the members' means, without their noise."""
+    """Returns inside the model where imagined steps are the means of the members, without noise."""
     value: Float[Array, " B"]
     """min_i Q_i(s_0, mode of π)."""
     loss_sums: LossSums
@@ -228,7 +227,6 @@ class Algorithm:
         new = state._replace(real=real, obs=obs, action=action, bonus_state=bonus_state)
         return new, action
 
-    @implements("alg:1")
     def update(
         self, state: ReplicaState, _: Any, info: StepInfo
     ) -> tuple[ReplicaState, Float[Array, ""]]:

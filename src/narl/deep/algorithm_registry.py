@@ -8,7 +8,7 @@ table names the functions and does not import them: reading the command line nee
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from narl.errors import InputError, unknown
@@ -39,7 +39,9 @@ class AlgorithmSpec(NamedTuple):
     """Replaces select and bonus where they depend on the configuration."""
 
 
-_ELITE = "narl.deep.selection:select_elite"
+_ELITE, _OPTIMISTIC = "narl.deep.selection:select_elite", "narl.deep.selection:select_optimistic"
+_ALWAYS = (_ELITE, _OPTIMISTIC)
+"""The ways to select that are in every program on a CPU: those of MBPO and of NARL."""
 
 
 def _adapt_narl(spec: AlgorithmSpec, config: Config) -> AlgorithmSpec:
@@ -55,7 +57,7 @@ def _adapt_narl(spec: AlgorithmSpec, config: Config) -> AlgorithmSpec:
 ALGORITHMS: dict[str, AlgorithmSpec] = {
     "narl": AlgorithmSpec(
         "optimistic over the models",
-        "narl.deep.selection:select_optimistic",
+        _OPTIMISTIC,
         "narl.deep.bonus:reward_noise",
         members=3,
         adapt=_adapt_narl,
@@ -115,6 +117,21 @@ def step_rule_of(
     assert spec.select is not None
     own_bonus = None if spec.bonus is None else _resolve(spec.bonus)
     return StepRule(select or _resolve(spec.select), bonus or own_bonus)
+
+
+def step_rules_of(
+    configs: Sequence[Config], select: SelectFn | None, bonus: BonusFn | None, *, batched: bool
+) -> tuple[tuple[StepRule, ...], list[int]]:
+    """Return the ways to select of one program, and the index that each configuration uses.
+
+    In a batch every branch is computed, so it holds only the ways that are used. On the CPU one
+    branch runs, and a program that never holds a single branch gives a replica the same bits alone
+    or among others.
+    """
+    used = [step_rule_of(config, select, bonus) for config in configs]
+    always = [] if batched else [StepRule(_resolve(each), None) for each in _ALWAYS]
+    distinct = list(dict.fromkeys(each for each in (*always, *used) if each is not None))
+    return tuple(distinct), [0 if each is None else distinct.index(each) for each in used]
 
 
 def register_algorithm(

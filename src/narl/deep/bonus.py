@@ -27,8 +27,9 @@ def reward_noise(
     """Return max_m ξ_m of M draws ξ_m ~ N(0, c·σ(s,a)²): noise on rewards as in the tabular half.
 
     There the variance is c/N(s,a). Here the members' disagreement σ(s,a) takes the place of
-    1/√N(s,a), in units of the mean disagreement after the first fit; so the noise has the standard
-    deviation √c where the members know as little as at the beginning, and fades as they agree.
+    1/√N(s,a), in units of the mean disagreement after the first fit (or of the largest after any
+    fit so far: ``noise_unit``). So the noise has the standard deviation √c where the members know
+    as little as then, and fades as they agree.
     """
     members, num_rows = candidates.mean.reward.shape
     draws = jax.random.normal(key, (members, num_rows))

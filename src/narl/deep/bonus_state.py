@@ -53,7 +53,10 @@ class BonusState(NamedTuple):
     disagreement: Moments
     information: Moments
     first_disagreement: Float[Array, ""]
-    """Mean disagreement after the first fit: the unit of noise on rewards; 0 before."""
+    """Mean disagreement after the first fit, or the largest so far with ``noise_unit="largest"``.
+
+    It is the unit of noise on rewards, and 0 before the first fit.
+    """
     log_weight: Float[Array, ""]
     """Logarithm of MaxInfo's weight α₂."""
     past_actor: Network

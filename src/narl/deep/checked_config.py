@@ -11,6 +11,7 @@ from narl.deep.algorithm_registry import ALGORITHMS, find_algorithm
 from narl.deep.config import Config, used_by
 from narl.deep.option_types import Settings
 from narl.errors import InputError, NoEffect
+from narl.grouping import without_defaults
 from narl.options import (
     as_plain,
     check_effect,
@@ -94,7 +95,7 @@ def make_config(env: str, algo: str = "narl", **options: Unpack[Settings]) -> Co
         values["learn_after"] = given["initial_steps"]
     config = Config(env=env, algo=algo, **values)
     check_config(config, set(given))
-    return config
+    return dataclasses.replace(config, **check_values(config))
 
 
 def check_config(config: Config, given: Collection[str] = ("steps",)) -> None:
@@ -195,8 +196,7 @@ def changed_options(config: Config) -> dict[str, Any]:
     if config.initial_steps != usual.initial_steps:
         # Updates begin after the initial steps, unless learn_after is given.
         usual = dataclasses.replace(usual, learn_after=config.initial_steps)
-    options = used_options(config)
-    return preset | {name: x for name, x in options.items() if x != getattr(usual, name)}
+    return preset | without_defaults(used_options(config), vars(usual))
 
 
 def config_from_record(record: Mapping[str, Any]) -> Config:

@@ -14,24 +14,15 @@ from narl import storage
 from narl.deep.algorithm_registry import ALGORITHMS, MODEL_BASED, find_algorithm
 from narl.deep.config_options import LearningOptions, ModelOptions
 from narl.deep.optimism_options import OptimismOptions
-from narl.options import count, number, option, options_of
+from narl.options import choices_of, count, number, option, option_fields, options_of
 from narl.remaining_time import StepSchedule
 
 EPOCH_COLUMNS = ("epoch", "step", "eval_return")
 """Columns that every row of a training's metrics log has."""
 _EPISODES = "episodes and evaluation"
-
-
-PER_REPLICA = (
-    *("algo", "members", "elites", "seeds", "preset"),
-    *("noise", "noise_scale", "radius", "radius_unit", "exclude", "exclude_by", "score", "joint"),
-    *("fallback", "value_critics", "anneal_steps", "anneal"),
-    *("bonus_weight", "reach", "one_member_per"),
-)
-"""The options in which the replicas of one program may differ."""
 _ADDED_LATER = (
     *("stop_when_no_better", "critic_norm", "recent_starts", "choose_among"),
-    "least_model_batches",
+    *("least_model_batches", "noise_unit"),
 )
 """Options that a record leaves out at their default, so that ids of earlier runs stay."""
 
@@ -181,10 +172,30 @@ class Config(OptimismOptions, ModelOptions, LearningOptions):
     @property
     def shape(self) -> tuple[Any, ...]:
         """The fields in which all replicas of one program agree."""
-        shared = (x for name, x in vars(self).items() if name not in PER_REPLICA)
+        options = options_of(Config)
+        shared = (x for name, x in vars(self).items() if not options[name].per_replica)
         # A training that may stop early is a program of its own.
         own = None if self.stop_when_no_better is None else self.run_id
         return self.uses_model, self.num_members, own, *shared
+
+    def numbers(self) -> dict[str, bool | float]:
+        """Return the numbers in which the replicas of one program may differ.
+
+        A number has the name of its option; None is infinity. A word is one bool for each choice
+        but the first, such as ``exclude_above``.
+        """
+        numbers: dict[str, bool | float] = {"num_elites": self.num_elites}
+        for name, annotation, description, _ in option_fields(Config):
+            value = getattr(self, name)
+            if description.per_replica != "number":
+                continue
+            if words := choices_of(annotation, description):
+                numbers |= {f"{name}_{word}": value == word for word in words[1:]}
+            elif isinstance(value, bool):
+                numbers[name] = value
+            else:
+                numbers[name] = math.inf if value is None else float(value)
+        return numbers
 
 
 def rollout_length(schedule: tuple[int, int, int, int], epoch: int) -> int:

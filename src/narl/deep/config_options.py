@@ -31,6 +31,7 @@ class LearningOptions:
         "narl",
         "; ".join(f"{name}: {spec.summary}" for name, spec in ALGORITHMS.items()),
         metavar="|".join(ALGORITHMS),
+        per_replica="setup",
     )
     seeds: tuple[int, ...] = seeds_option((0,), "0")
     until_solved: bool = option(
@@ -62,14 +63,16 @@ class LearningOptions:
         _TRAINING,
         metavar="G",
         preset=True,
+        search=(5, 40),
     )
-    batch: int = count(256, "transitions per update", _TRAINING)
+    batch: int = count(256, "transitions per update", _TRAINING, search=(64, 512))
     real_share: float = number(
         0.05,
         "share of a batch that comes from the environment, not from the models",
         _TRAINING,
         used_by=MODEL_BASED,
         between=(0.0, 1.0),
+        search=(0.01, 0.5),
     )
     buffer: int = count(1_000_000, "largest number of real transitions that are kept", _TRAINING)
     target_entropy: float | None = number(
@@ -89,13 +92,16 @@ class LearningOptions:
         example="256,256",
         group=_POLICY,
     )
-    discount: float = number(0.99, "discount factor γ", _POLICY, between=(0.0, 1.0))
+    discount: float = number(
+        0.99, "discount factor γ", _POLICY, between=(0.0, 1.0), search=(0.95, 0.999)
+    )
     polyak: float = number(
         0.005,
         "share of the critics that is mixed into the target critics at every update (τ)",
         _POLICY,
         preset=True,
         between=(1e-8, 1.0),
+        search=(0.001, 0.05),
     )
     learning_rate: float = number(
         3e-4,
@@ -103,9 +109,14 @@ class LearningOptions:
         _POLICY,
         preset=True,
         between=(1e-12, 1.0),
+        search=(1e-4, 1e-3),
     )
     initial_temperature: float = number(
-        1.0, "temperature α at the beginning", _POLICY, between=(1e-8, 1e8)
+        1.0,
+        "temperature α at the beginning",
+        _POLICY,
+        between=(1e-8, 1e8),
+        search=(0.1, 10.0),
     )
     critic_norm: Literal["none", "layer"] = option(
         "none",
@@ -128,6 +139,8 @@ class ModelOptions:
         preset=True,
         default_text="preset, or "
         + ", ".join(f"{ALGORITHMS[name].members} for {name}" for name in MODEL_BASED),
+        per_replica="setup",
+        search=(2, 7),
     )
     elites: int | None = count(
         None,
@@ -135,6 +148,7 @@ class ModelOptions:
         _MODEL,
         used_by=BY_ELITES,
         default_text="5, or all if there are fewer",
+        per_replica="setup",
     )
     model_every: int = count(
         250,
@@ -142,12 +156,23 @@ class ModelOptions:
         _MODEL,
         used_by=MODEL_BASED,
         preset=True,
+        search=(100, 1000),
     )
     model_width: int = count(
-        200, "width of a model's hidden layers", _MODEL, used_by=MODEL_BASED, preset=True
+        200,
+        "width of a model's hidden layers",
+        _MODEL,
+        used_by=MODEL_BASED,
+        preset=True,
+        search=(100, 400),
     )
     model_depth: int = count(
-        4, "number of a model's hidden layers", _MODEL, used_by=MODEL_BASED, preset=True
+        4,
+        "number of a model's hidden layers",
+        _MODEL,
+        used_by=MODEL_BASED,
+        preset=True,
+        search=(2, 5),
     )
     scale_targets: bool = option(
         True,
@@ -173,6 +198,7 @@ class ModelOptions:
         used_by=MODEL_BASED,
         preset=True,
         between=(0.0, 1.0),
+        search=(0.0, 1.0),
     )
     model_learning_rate: float = number(
         1e-3,
@@ -180,9 +206,14 @@ class ModelOptions:
         _MODEL,
         used_by=MODEL_BASED,
         between=(1e-12, 1.0),
+        search=(3e-4, 3e-3),
     )
     model_batch: int = count(
-        256, "transitions per update of the models", _MODEL, used_by=MODEL_BASED
+        256,
+        "transitions per update of the models",
+        _MODEL,
+        used_by=MODEL_BASED,
+        search=(64, 512),
     )
     holdout_share: float = number(
         0.2,
@@ -190,6 +221,7 @@ class ModelOptions:
         _MODEL,
         used_by=MODEL_BASED,
         between=(0.0, 0.9),
+        search=(0.05, 0.4),
     )
     holdout_most: int = count(
         5000, "largest number of transitions that are held out", _MODEL, used_by=MODEL_BASED
@@ -204,6 +236,7 @@ class ModelOptions:
         minimum=1,
         used_by=MODEL_BASED,
         group=_MODEL,
+        search=(1, 100),
     )
     patience: int = option(
         5,
@@ -212,6 +245,7 @@ class ModelOptions:
         minimum=0,
         used_by=MODEL_BASED,
         group=_MODEL,
+        search=(1, 10),
     )
     most_model_epochs: int = count(
         1000,
@@ -227,6 +261,7 @@ class ModelOptions:
         _ROLLOUTS,
         used_by=MODEL_BASED,
         preset=True,
+        search=(10_000, 200_000),
     )
     rollout_schedule: tuple[int, int, int, int] = option(
         (20, 150, 1, 1),
@@ -246,6 +281,7 @@ class ModelOptions:
         _ROLLOUTS,
         used_by=MODEL_BASED,
         between=(0.0, 1.0),
+        search=(0.0, 1.0),
     )
     retain_epochs: int = count(
         1,
@@ -253,6 +289,7 @@ class ModelOptions:
         _ROLLOUTS,
         used_by=MODEL_BASED,
         preset=True,
+        search=(1, 10),
     )
     draw: Literal["sample", "mean"] = option(
         "sample",

@@ -13,7 +13,7 @@ from narl.deep.algorithm import CHUNK, Algorithm
 from narl.deep.config import Config, used_by
 from narl.deep.replay_buffer import row_width
 from narl.deep.rollout import ReplicaParams
-from narl.deep.selection import select_numbers, stack_numbers
+from narl.deep.selection import replica_numbers
 from narl.errors import InputError
 from narl.host_memory import available_host_memory, size_as_text
 
@@ -42,8 +42,7 @@ def replica_memory(algorithm: Algorithm) -> Memory:
     """Return the bytes of a replica's state, from its shapes alone."""
     count = jax.ShapeDtypeStruct((), jnp.int32)
     numbers = jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct((), x.dtype),
-        stack_numbers([select_numbers(algorithm.config)]),
+        lambda x: jax.ShapeDtypeStruct((), x.dtype), replica_numbers([algorithm.config])
     )
     state = jax.eval_shape(
         algorithm.init,

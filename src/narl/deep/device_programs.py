@@ -3,26 +3,44 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
 from narl.deep.algorithm import ACT_USES, UPDATE_USES, Algorithm, StepInfo
 from narl.deep.device_queue import DeviceQueue
+from narl.deep.finite_check import FiniteCheck
 from narl.deep.replicas import Program, Replicas
+
+
+class Result(NamedTuple):
+    """The result to come of a program that was begun."""
+
+    future: Future[Any]
+    check: Callable[[Any], None] | None = None
+
+    def get(self) -> Any:
+        """Wait for the result; return it as NumPy arrays once its numbers are checked."""
+        result = jax.tree.map(np.asarray, self.future.result())
+        if self.check is not None:
+            self.check(result)
+        return result
 
 
 class Device:
     """Runs the functions of `Algorithm` for all replicas, in the order in which they are called.
 
-    Every function returns a `Future` of its result at once, so that the host can go on.
+    Every function returns a `Result` at once, so that the host can go on.
     """
 
-    def __init__(self, algorithm: Algorithm, replicas: Replicas, state: Any) -> None:
-        self.replicas = replicas
+    def __init__(
+        self, algorithm: Algorithm, replicas: Replicas, state: Any, check: FiniteCheck
+    ) -> None:
+        self.replicas, self._check = replicas, check
         self._queue = DeviceQueue(state)
         act = algorithm.act
         self._act_randomly = replicas.map(functools.partial(act, random=True), ACT_USES)
@@ -49,30 +67,26 @@ class Device:
         for program, own in programs:
             program.compile_for(state, own, info)
 
-    def act(
-        self, observed: Float[np.ndarray, "N O"], info: StepInfo, *, random: bool
-    ) -> Future[Any]:
+    def act(self, observed: Float[np.ndarray, "N O"], info: StepInfo, *, random: bool) -> Result:
         """Begin `Algorithm.act`; the result is the next action of every replica."""
-        return self._submit(self._act_randomly if random else self._act, info, observed)
+        program = self._act_randomly if random else self._act
+        return Result(self._queue.submit(program, observed, info))
 
-    def update(self, info: StepInfo) -> Future[Any]:
+    def update(self, info: StepInfo) -> Result:
         """Begin `Algorithm.update`; the result is the critics' loss of every replica."""
-        return self._submit(self._update, info)
+        return Result(self._queue.submit(self._update, None, info), self._check.update)
 
-    def fit_model(self, info: StepInfo) -> Future[Any]:
+    def fit_model(self, info: StepInfo) -> Result:
         """Begin `Algorithm.fit_model`; the result is a `FitReport`."""
-        return self._submit(self._fit_model, info)
+        return Result(self._queue.submit(self._fit_model, None, info), self._check.fit_model)
 
-    def imagine(self, info: StepInfo) -> Future[Any]:
+    def imagine(self, info: StepInfo) -> Result:
         """Begin `Algorithm.imagine`; the result is an `Imagined`."""
-        return self._submit(self._imagine, info)
+        return Result(self._queue.submit(self._imagine, None, info), self._check.imagine)
 
-    def assess(self, starts: Float[np.ndarray, "N B D"], info: StepInfo) -> Future[Any]:
+    def assess(self, starts: Float[np.ndarray, "N B D"], info: StepInfo) -> Result:
         """Begin `Algorithm.assess`; the result is an `Assessment`."""
-        return self._submit(self._assess, info, starts)
-
-    def _submit(self, program: Program, info: StepInfo, own: Any = None) -> Future[Any]:
-        return self._queue.submit(program, own, info)
+        return Result(self._queue.submit(self._assess, starts, info), self._check.assess)
 
     def state(self) -> Any:
         """Wait for everything that was begun and return the state of the replicas."""

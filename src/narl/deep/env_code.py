@@ -52,13 +52,16 @@ def _source_hash(kind: type) -> str:
     return hashlib.sha256(source).hexdigest()
 
 
-def current_env_code(config: Config, source: EnvSource | None = None) -> str:
+def current_env_code(
+    config: Config, source: EnvSource | None = None, timeout: float | None = None
+) -> str:
     """Return the `env_code` of the environment that a training would open now."""
     spec = gymnasium.registry.get(config.env)
     entry_point = str(spec.entry_point if source is None and spec is not None else "")
     if entry_point.startswith(("gymnasium.", "narl.")):
         return ""
-    with contextlib.closing(open_training_env(config, config.seeds[0], source=source)) as env:
+    opened = open_training_env(config, config.seeds[0], source=source, timeout=timeout)
+    with contextlib.closing(opened) as env:
         return env_code(env.env)
 
 

@@ -22,12 +22,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32
 
+from narl.deep.env_faults import warn_once
 from narl.deep.env_state import decode_value, encode_value
-from narl.deep.environment import EnvRecipe, HostEnv, warn_once
+from narl.deep.environment import EnvRecipe, HostEnv
 from narl.errors import EnvironmentFault, InputError
 
-STEP, CALL, ERROR, WARNING = b"s", b"c", b"e", b"w"
-"""First byte of a message: a step, any other question or answer, an error, a line to be logged."""
+STEP, CALL, ERROR, WARNING, READY = b"s", b"c", b"e", b"w", b"r"
+"""First byte of a message: a step, any other question or answer, an error, a line to be logged, or
+that the process has started."""
+START_SECONDS = 120.0
+"""Seconds that a process may take to start, where environments have a time-out."""
 CLOSE_SECONDS = 10.0
 """Seconds that a process may take to close its environments."""
 _log = logging.getLogger("narl")
@@ -72,7 +76,7 @@ class EnvProcess:
     ) -> None:
         listed = ", ".join(map(str, seeds))
         self._label = f"{example.name} (seed{'s' if len(seeds) > 1 else ''} {listed})"
-        self._timeout = timeout
+        self._timeout, self._is_ready = timeout, False
         self._layout = outcome_layout(example.spaces.obs_dim)
         ours, theirs = socket.socketpair()
         with ours, theirs:
@@ -121,7 +125,10 @@ class EnvProcess:
 
     def _receive(self) -> bytes:
         """Return the next answer; the lines that come before it are logged."""
-        while (message := self._receive_message())[:1] == WARNING:
+        if not self._is_ready:
+            start_seconds = None if self._timeout is None else START_SECONDS
+            self._is_ready = self._receive_message(start_seconds) == READY
+        while (message := self._receive_message(self._timeout))[:1] == WARNING:
             subject, line = unpack_message(message[1:])
             if subject:
                 warn_once(subject, line)
@@ -132,9 +139,9 @@ class EnvProcess:
             raise (InputError if kind == "InputError" else EnvironmentFault)(text)
         return message[1:]
 
-    def _receive_message(self) -> bytes:
+    def _receive_message(self, timeout: float | None) -> bytes:
         try:
-            is_late = not self._connection.poll(self._timeout)
+            is_late = not self._connection.poll(timeout)
             message = b"" if is_late else self._connection.recv_bytes()
         except (EOFError, OSError):
             status = self._process.wait()
@@ -144,7 +151,7 @@ class EnvProcess:
         if is_late:
             self._process.kill()
             raise EnvironmentFault(
-                f"{self._label}: no answer within {self._timeout:g} s: the environment hangs, or "
+                f"{self._label}: no answer within {timeout:g} s: the environment hangs, or "
                 "the time-out is too short"
             )
         return message

@@ -20,7 +20,6 @@ import math
 import struct
 import sys
 from collections.abc import Iterator, Mapping
-from types import ModuleType
 from typing import Any, TypedDict
 
 import gymnasium
@@ -126,56 +125,49 @@ def _has_state_methods(layer: gymnasium.Env) -> bool:
 
 
 def _capture_mujoco(layer: gymnasium.Env, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return the integration state and all arrays of fixed size.
+    """Add all arrays of fixed size to `arrays`; return the time and MuJoCo's version.
 
-    The simulation needs the integration state only. Environments also read arrays that MuJoCo
-    derived from it during the last step (Ant xpos and Humanoid xipos, for the distance moved).
-    Deriving them again gives other numbers: MuJoCo's derived arrays lag one substep behind.
+    These are the integration state, which is all that the simulation needs, and the arrays that
+    MuJoCo derived from it during the last step. Environments read some of them (Ant xpos and
+    Humanoid xipos, for the distance moved), and deriving them again would give other numbers,
+    because MuJoCo's derived arrays lag one substep behind.
     """
-    mujoco, model, data = _simulation(layer)
-    flags = mujoco.mjtState.mjSTATE_INTEGRATION
-    state = np.empty(mujoco.mj_stateSize(model, flags))
-    mujoco.mj_getState(model, data, state, flags)
-    arrays["mujoco.state"] = state
-    for name, empty in _mujoco_arrays(mujoco.MjData(model)):
-        array = getattr(data, name)
-        if array.size and array.shape == empty.shape:  # contacts and constraints vary in number
-            arrays[f"mujoco.derived.{name}"] = np.array(array)
-    return {"version": mujoco.__version__}
+    arrays |= {name: np.array(array) for name, array in _mujoco_arrays(layer).items()}
+    return {"version": sys.modules["mujoco"].__version__, "time": vars(layer)["data"].time}
 
 
 def _restore_mujoco(
     layer: gymnasium.Env, stored: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
 ) -> None:
-    mujoco, model, data = _simulation(layer)
-    if mujoco.__version__ != stored["version"]:
+    if (version := sys.modules["mujoco"].__version__) != stored["version"]:
         raise InputError(
             f"mujoco: the environment's state is of version {stored['version']}, installed is "
-            f"{mujoco.__version__}; install mujoco=={stored['version']} to continue"
+            f"{version}; install mujoco=={stored['version']} to continue"
         )
-    flags = mujoco.mjtState.mjSTATE_INTEGRATION
-    if arrays["mujoco.state"].shape != (mujoco.mj_stateSize(model, flags),):
-        raise InputError(
-            "env: the stored state is of another MuJoCo model; make the environment as it was "
-            "made before"
-        )
-    mujoco.mj_setState(model, data, arrays["mujoco.state"], flags)
-    for name, _ in _mujoco_arrays(data):
-        if (key := f"mujoco.derived.{name}") in arrays:
-            getattr(data, name)[...] = arrays[key]
+    for name, array in _mujoco_arrays(layer).items():
+        value = arrays.get(name, array)
+        if value.shape != array.shape:
+            raise InputError(
+                "env: the stored state is of another MuJoCo model; make the environment as it was "
+                "made before"
+            )
+        array[...] = value
+    vars(layer)["data"].time = stored.get("time", 0.0)  # older checkpoints do not hold it here
 
 
-def _simulation(layer: gymnasium.Env) -> tuple[ModuleType, Any, Any]:
-    """Return MuJoCo's module, and the model and data of an environment."""
-    return sys.modules["mujoco"], vars(layer)["model"], vars(layer)["data"]
-
-
-def _mujoco_arrays(data: Any) -> Iterator[tuple[str, np.ndarray]]:
-    for name in dir(data):
-        if not name.startswith("_") and name != "plugin_data":  # plugin_data holds addresses
-            value = getattr(data, name)
-            if isinstance(value, np.ndarray):
-                yield name, value
+def _mujoco_arrays(layer: gymnasium.Env) -> dict[str, np.ndarray]:
+    """Return the arrays of a simulation by name, without those whose size varies: contacts."""
+    data, fresh = vars(layer)["data"], sys.modules["mujoco"].MjData(vars(layer)["model"])
+    pairs = {
+        name: (getattr(data, name), getattr(fresh, name))
+        for name in dir(data)
+        if not name.startswith("_") and name != "plugin_data"  # which holds addresses
+    }
+    return {
+        f"mujoco.derived.{name}": array
+        for name, (array, empty) in pairs.items()
+        if isinstance(array, np.ndarray) and array.size and array.shape == empty.shape
+    }
 
 
 # --- random generators ----------------------------------------------------------------------

@@ -19,6 +19,7 @@ import numpy as np
 from narl.deep.env_process import (
     CALL,
     ERROR,
+    READY,
     STEP,
     WARNING,
     outcome_layout,
@@ -121,4 +122,5 @@ if __name__ == "__main__":
         signal.signal(number, signal.SIG_IGN)  # the training decides when to stop
     connection = Connection(int(sys.argv[1]))
     logging.getLogger("narl").addHandler(SendWarnings(connection))
+    connection.send_bytes(READY)
     serve(connection)

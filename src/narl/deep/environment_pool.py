@@ -33,14 +33,14 @@ _KNOWN_PACKAGES = ("gymnasium", "narl")
 class Outcome(NamedTuple):
     """One step of a replica's environment, and the observation to act on next."""
 
-    obs: Float32[np.ndarray, " D"]
+    next_obs: Float32[np.ndarray, " D"]
     """The observation after the action."""
     reward: float
     terminated: bool
     is_new: bool
     """Whether the episode ended, so that a new one has begun."""
-    next_obs: Float32[np.ndarray, " D"]
-    """The first observation of the new episode, if there is one; else ``obs``."""
+    obs: Float32[np.ndarray, " D"]
+    """The observation to act on: the first of the new episode, if there is one; else next_obs."""
 
 
 class ReplicaEnvironments(Protocol):
@@ -105,8 +105,8 @@ class Environments:
     def _step(env: HostEnv, action: Float32[np.ndarray, " A"]) -> Outcome:
         step = env.step(action)
         is_new = step.terminated or step.truncated
-        next_obs = env.reset() if is_new else step.obs
-        return Outcome(step.obs, step.reward, step.terminated, is_new, next_obs)
+        obs = env.reset() if is_new else step.obs
+        return Outcome(step.obs, step.reward, step.terminated, is_new, obs)
 
     def evaluate(self, episodes: Mapping[int, Episodes]) -> dict[int, Evaluation]:
         def play(i: int) -> Evaluation:
@@ -155,7 +155,7 @@ class WorkerEnvironments:
         self._place: dict[int, tuple[EnvProcess, int]] = {}
         """The process of every replica, and the replica's number in it."""
         with contextlib.ExitStack() as opened:
-            self.example = recipe.open(seeds[0])
+            self.example = recipe._replace(timeout=timeout).open(seeds[0])
             opened.callback(self.example.close)
             for share in np.array_split(np.arange(len(seeds)), min(num_workers, len(seeds))):
                 own = [int(seeds[i]) for i in share]
@@ -175,8 +175,8 @@ class WorkerEnvironments:
             worker.ask_step(own)
         rows = [row for worker, _ in concerned for row in worker.answer_step()]
         outcomes = (
-            Outcome(obs, float(reward), bool(terminated), bool(is_new), next_obs)
-            for reward, terminated, is_new, obs, next_obs in rows
+            Outcome(next_obs, float(reward), bool(terminated), bool(is_new), obs)
+            for reward, terminated, is_new, next_obs, obs in rows
         )
         return dict(zip(actions, outcomes, strict=True))
 

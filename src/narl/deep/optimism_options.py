@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, Literal
 
 from narl.deep.config_options import MAX_STEPS
@@ -16,24 +17,27 @@ _OPTIMISM = "optimism"
 _SELECTS: dict[str, tuple[Any, ...]] = {"noise": ("model", "both")}
 """The values of other options with which NARL chooses among models."""
 
+_narl_option = functools.partial(
+    option, used_by=NARL, group=_OPTIMISM, per_replica="number", only_with=(_SELECTS,)
+)
+"""Declares an option of NARL's choice among models."""
+
 
 @dataclasses.dataclass(frozen=True)
 class OptimismOptions:
     """The choice among models and the bonuses on imagined rewards."""
 
-    preset: Literal["narl", "paper"] = option(
+    preset: Literal["narl", "paper"] = _narl_option(
         "narl",
-        "defaults of the options of optimism: those that an ablation chose, or the reading closest "
+        "defaults of the options of optimism: narl's own reading, or the reading closest "
         "to the paper's text (members outside μ ± ε are excluded, on both sides)",
-        used_by=NARL,
-        group=_OPTIMISM,
-        only_with=(_SELECTS,),
+        per_replica="setup",
     )
-    noise: Literal["model", "reward", "both"] = option(
+    noise: Literal["model", "reward", "both"] = _narl_option(
         "model",
         "source of optimism: the choice among models, noise on imagined rewards, or both",
-        used_by=NARL,
-        group=_OPTIMISM,
+        per_replica="setup",
+        only_with=(),
     )
     noise_scale: float = number(
         0.01,
@@ -44,69 +48,61 @@ class OptimismOptions:
         preset=True,
         between=(0.0, 1e6),
         only_with=({"noise": ("reward", "both")},),
+        per_replica="number",
+        search=(0.001, 1.0),
     )
-    radius: float | None = option(
+    noise_unit: Literal["first", "largest"] = option(
+        "first",
+        "unit of σ in noise=reward: the mean disagreement after the first fit, or the largest "
+        "after any fit so far",
+        used_by=NARL,
+        group=_OPTIMISM,
+        only_with=({"noise": ("reward", "both")},),
+        per_replica="number",
+    )
+    radius: float | None = _narl_option(
         0.1,
         "model radius ε_M: predictions farther from the members' mean are excluded; none admits "
         "all of them",
         metavar="E|none",
         minimum=0.0,
         maximum=1e30,
-        used_by=NARL,
         none_text="every member is admitted",
-        group=_OPTIMISM,
-        only_with=(_SELECTS,),
+        search=(0.01, 1.0),
     )
-    radius_unit: Literal["absolute", "spread"] = option(
+    radius_unit: Literal["absolute", "spread"] = _narl_option(
         "absolute",
         "unit of the radius: 1, or the standard deviation over the members",
-        used_by=NARL,
-        group=_OPTIMISM,
-        only_with=(_SELECTS,),
     )
-    exclude: Literal["ball", "above"] = option(
+    exclude: Literal["ball", "above"] = _narl_option(
         "above",
         "members that the radius excludes: all outside μ ± ε, or only those above μ + ε",
-        used_by=NARL,
-        group=_OPTIMISM,
-        only_with=(_SELECTS,),
     )
-    exclude_by: Literal["each", "return"] = option(
+    exclude_by: Literal["each", "return"] = _narl_option(
         "each",
         "number that the radius judges: reward and value each for its own maximum, or r + γV for "
         "both",
-        used_by=NARL,
-        group=_OPTIMISM,
         only_with=(_SELECTS | {"joint": (False,)},),
     )
-    choose_among: Literal["all", "elites"] = option(
+    choose_among: Literal["all", "elites"] = _narl_option(
         "all",
         "members among which is chosen, and whose mean the radius is around: all, or the best on "
         "held-out data (elites)",
-        used_by=NARL,
-        group=_OPTIMISM,
-        only_with=(_SELECTS,),
+        per_replica="",
     )
-    score: Literal["mean", "draw"] = option(
+    score: Literal["mean", "draw"] = _narl_option(
         "mean",
         "prediction by which members are compared: the mean of their Gaussian, or a draw",
-        used_by=NARL,
-        group=_OPTIMISM,
         only_with=(_SELECTS | {"draw": ("sample",)},),
     )
-    joint: bool = option(
+    joint: bool = _narl_option(
         False,
         "one maximum of r + γV instead of one maximum of r and one of V",
-        used_by=NARL,
-        group=_OPTIMISM,
-        only_with=(_SELECTS,),
     )
-    fallback: Literal["closest", "random"] = option(
+    fallback: Literal["closest", "random"] = _narl_option(
         "closest",
         "member that is taken when the radius excludes all of them: the closest to the mean, or "
         "a random one",
-        used_by=NARL,
-        group=_OPTIMISM,
         only_with=(_SELECTS | {"exclude": ("ball",)},),
     )
     value_samples: int = count(
@@ -115,6 +111,7 @@ class OptimismOptions:
         _OPTIMISM,
         used_by=BY_VALUES,
         only_with=(_SELECTS | {"optimism_at": ("selection",)},),
+        search=(1, 8),
     )
     value_critics: Literal["online", "target"] = option(
         "online",
@@ -122,14 +119,13 @@ class OptimismOptions:
         used_by=BY_VALUES,
         group=_OPTIMISM,
         only_with=(_SELECTS | {"optimism_at": ("selection",)},),
+        per_replica="number",
     )
-    optimism_at: Literal["selection", "update"] = option(
+    optimism_at: Literal["selection", "update"] = _narl_option(
         "selection",
         "time of the optimistic choice: when a step is imagined, or in the target of each update, "
         "for which the steps of all members are stored",
-        used_by=NARL,
-        group=_OPTIMISM,
-        only_with=(_SELECTS,),
+        per_replica="",
     )
     anneal_steps: int | None = count(
         None,
@@ -138,12 +134,12 @@ class OptimismOptions:
         used_by=("narl", "sombrl", "maxinfo"),
         default_text="it does not fall",
         maximum=MAX_STEPS,
+        per_replica="number",
     )
-    anneal: Literal["share", "radius"] = option(
+    anneal: Literal["share", "radius"] = _narl_option(
         "share",
         "quantity that falls in NARL: the share of optimistic imagined steps, or the radius",
-        used_by=NARL,
-        group=_OPTIMISM,
+        only_with=(),
     )
     bonus_weight: float = number(
         1.0,
@@ -151,6 +147,8 @@ class OptimismOptions:
         _OPTIMISM,
         used_by=("sombrl",),
         between=(0.0, 1e6),
+        per_replica="number",
+        search=(0.1, 10.0),
     )
     reach: float = number(
         1.0,
@@ -158,13 +156,20 @@ class OptimismOptions:
         _OPTIMISM,
         used_by=HUCRL,
         between=(0.0, 1e6),
+        per_replica="number",
+        search=(0.1, 10.0),
     )
     num_candidates: int = count(
-        8, "draws of η among which the critics choose (K)", _OPTIMISM, used_by=HUCRL
+        8,
+        "draws of η among which the critics choose (K)",
+        _OPTIMISM,
+        used_by=HUCRL,
+        search=(2, 32),
     )
     one_member_per: Literal["episode", "trajectory"] = option(
         "episode",
         "time for which a member is kept: a real episode, or an imagined trajectory",
         used_by=THOMPSON,
         group=_OPTIMISM,
+        per_replica="number",
     )

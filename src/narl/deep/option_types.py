@@ -49,6 +49,7 @@ class AgentSettings(TypedDict, total=False):
     preset: Literal["narl", "paper"]
     noise: Literal["model", "reward", "both"]
     noise_scale: float
+    noise_unit: Literal["first", "largest"]
     radius: float | None
     radius_unit: Literal["absolute", "spread"]
     exclude: Literal["ball", "above"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from narl.deep.ensemble import Ensemble, Prediction, predict_members
 from narl.deep.networks import draw_action, mode_action
 from narl.deep.replay_buffer import Replay, add_where, pack, sample, unpack
 from narl.deep.sac import Batch, Sac, soft_value
-from narl.deep.selection import Candidates, Selected, SelectNumbers, SelectParams
+from narl.deep.selection import Candidates, Selected, SelectParams
 from narl.deep.termination import TerminationFn
 
 
@@ -25,7 +25,8 @@ class ReplicaParams(NamedTuple):
 
     step_rule: Int[Array, ""]
     """Index of the replica's entry in `ModelContext.step_rules`."""
-    numbers: SelectNumbers
+    numbers: Any
+    """The replica's `ReplicaNumbers`."""
 
 
 class ModelContext(NamedTuple):
@@ -100,7 +101,7 @@ def make_candidates(
     is_noisy = jnp.asarray(noisy)[..., None]
     next_obs = jnp.where(is_noisy, forecast.draw.next_obs, forecast.mean.next_obs)
     prediction = Prediction(reward, next_obs)
-    by_draws = context.params.numbers.score_draws
+    by_draws = context.params.numbers.score_draw
     scored = jax.tree.map(lambda a, b: jnp.where(by_draws, a, b), prediction, forecast.mean)
 
     def values(next_obs: Array | None = None) -> Array:
@@ -193,7 +194,7 @@ def next_values(
     """
     sac, numbers = context.sac, context.params.numbers
     critic = jax.tree.map(
-        lambda a, b: jnp.where(numbers.target_critics, a, b), sac.target, sac.critic
+        lambda a, b: jnp.where(numbers.value_critics_target, a, b), sac.target, sac.critic
     )
     value = soft_value(key, sac._replace(critic=critic), next_obs, context.config.value_samples)
     done = jax.vmap(lambda after: context.is_terminal(obs, action, after))(next_obs)
@@ -276,7 +277,8 @@ def _start_rows(
 def _lots(key: PRNGKeyArray, context: ModelContext, num_rows: int) -> Float[Array, " B"]:
     """Draw a number per imagined trajectory; it is the real episode's where the option says so."""
     drawn = jax.random.uniform(key, (num_rows,))
-    return jnp.where(context.params.numbers.per_episode, context.episode_lot, drawn)
+    by_trajectory = context.params.numbers.one_member_per_trajectory
+    return jnp.where(by_trajectory, drawn, context.episode_lot)
 
 
 def model_returns(

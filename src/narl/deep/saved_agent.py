@@ -24,8 +24,9 @@ from narl.deep.training_environment import look_at_env
 from narl.deep.training_session import LOG
 from narl.errors import InputError
 from narl.storage.checkpoints import load_checkpoint, save_checkpoint
+from narl.storage.folder import TRAINING_FILE
 from narl.storage.metrics_log import METRICS_LOG, rows_from_bytes, rows_to_bytes
-from narl.storage.unfinished import CHECKPOINTS, TRAINING_FILE, open_unfinished_run
+from narl.storage.unfinished import CHECKPOINTS, open_unfinished_run
 
 _log = logging.getLogger("narl")
 

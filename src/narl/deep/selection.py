@@ -7,6 +7,7 @@ hand it to an agent: `narl.NARL(env, select=my_function)`.
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -58,68 +59,16 @@ class Candidates(NamedTuple):
     without an argument, of ``scored``."""
 
 
-class SelectNumbers(NamedTuple):
-    """The options of optimism as numbers, in which the replicas of one program may differ."""
-
-    radius: Float[Array, ""] | float
-    """Model radius ε_M; infinity for none."""
-    relative: Bool[Array, ""] | bool
-    """Whether the radius is in units of the members' standard deviation."""
-    above_only: Bool[Array, ""] | bool
-    """Whether only predictions above μ + ε are excluded."""
-    by_return: Bool[Array, ""] | bool
-    """Whether r + γV decides for both maxima which members are excluded."""
-    joint: Bool[Array, ""] | bool
-    """Whether one maximum of r + γV gives reward and next state."""
-    random_fallback: Bool[Array, ""] | bool
-    """Whether a random member is taken where all are excluded, not the closest to the mean."""
-    score_draws: Bool[Array, ""] | bool
-    """Whether members are compared by draws, not by their means."""
-    target_critics: Bool[Array, ""] | bool
-    """Whether the target critics value the candidates, not the online ones."""
-    anneal_radius: Bool[Array, ""] | bool
-    """Whether annealing shrinks the radius, not the share of optimistic steps."""
-    anneal_steps: Float[Array, ""] | float
-    """Steps after which the optimism has fallen to 0; infinity: it stays."""
-    noise_scale: Float[Array, ""] | float
-    """c of the noise-augmented reward."""
-    bonus_weight: Float[Array, ""] | float
-    """λ of SOMBRL's bonus."""
-    reach: Float[Array, ""] | float
-    """β of H-UCRL."""
-    per_episode: Bool[Array, ""] | bool
-    """Whether Thompson sampling keeps a member for a real episode."""
-    num_elites: Int[Array, ""] | int
-    """Members from which MBPO draws."""
+_NAMES = tuple(Config(env="").numbers())
+ReplicaNumbers: Any = collections.namedtuple("ReplicaNumbers", _NAMES)  # type: ignore[misc]
+"""The numbers in which the replicas of one program may differ; `Config.numbers` names them."""
 
 
-def select_numbers(config: Config) -> SelectNumbers:
-    """Return the options of optimism of a configuration as plain numbers."""
-    infinity = float("inf")
-    return SelectNumbers(
-        radius=infinity if config.radius is None else float(config.radius),
-        relative=config.radius_unit == "spread",
-        above_only=config.exclude == "above",
-        by_return=config.exclude_by == "return",
-        joint=config.joint,
-        random_fallback=config.fallback == "random",
-        score_draws=config.score == "draw",
-        target_critics=config.value_critics == "target",
-        anneal_radius=config.anneal == "radius",
-        anneal_steps=infinity if config.anneal_steps is None else float(config.anneal_steps),
-        noise_scale=float(config.noise_scale),
-        bonus_weight=float(config.bonus_weight),
-        reach=float(config.reach),
-        per_episode=config.one_member_per == "episode",
-        num_elites=config.num_elites,
-    )
-
-
-def stack_numbers(numbers: Sequence[SelectNumbers]) -> SelectNumbers:
-    """Return the numbers of several replicas, with a leading axis of replicas."""
+def replica_numbers(configs: Sequence[Config]) -> Any:
+    """Return the numbers of the replicas of these configurations, one array per number."""
     types = {bool: np.bool_, int: np.int32, float: np.float32}
-    columns: list[Any] = [np.array(x, types[type(x[0])]) for x in zip(*numbers, strict=True)]
-    return SelectNumbers(*columns)
+    columns = zip(*(config.numbers().values() for config in configs), strict=True)
+    return ReplicaNumbers(*(np.array(x, types[type(x[0])]) for x in columns))
 
 
 class SelectParams(NamedTuple):
@@ -131,8 +80,9 @@ class SelectParams(NamedTuple):
         >>> agent = narl.NARL("Pendulum-v1", bonus=less_and_less)
     """
 
-    numbers: SelectNumbers
-    """The options of optimism of this replica as numbers, such as ``numbers.num_elites``."""
+    numbers: Any
+    """The options of optimism of this replica as numbers, such as ``numbers.num_elites`` and
+    ``numbers.exclude_above``."""
     strength: Float[Array, ""] | float
     """1 at the beginning; falls to 0 over ``anneal_steps``."""
     state: BonusState
@@ -253,26 +203,26 @@ def choose_members(
     The options decide how: the radius is absolute or in units of the members' deviation; it
     excludes on both sides or only above; each maximum has an exclusion of its own or r + γV decides
     for both; with ``joint`` one maximum of r + γV gives both members. With ``choose_among=elites``
-    only the best members, by their place among the ``ranked``, take part.
+    only the best members, by their place among the ``ranked``, take part, also in random draws.
     """
-    among = None
+    among = is_elite = None
     if params.config.choose_among == "elites" and ranked is not None:
         is_elite = jnp.argsort(ranked) < params.numbers.num_elites
         among = jnp.broadcast_to(is_elite[:, None], reward.shape)
     numbers, key_reward, key_value = params.numbers, *jax.random.split(key)
     total = reward + params.config.discount * values
-    by_return = jnp.asarray(numbers.by_return) | jnp.asarray(numbers.joint)
+    by_return = jnp.asarray(numbers.exclude_by_return) | jnp.asarray(numbers.joint)
 
     def best(key: PRNGKeyArray, score: Array) -> tuple[Array, Array]:
         judged = jnp.where(by_return, total, score)
-        spread = jnp.where(numbers.relative, judged.std(0, where=among), 1.0)
+        spread = jnp.where(numbers.radius_unit_spread, judged.std(0, where=among), 1.0)
         radius = jnp.where(jnp.isfinite(params.radius), params.radius * spread, jnp.inf)
         choice = optimistic(
-            score, radius, judged=judged, above_only=numbers.above_only, among=among
+            score, radius, judged=judged, above_only=numbers.exclude_above, among=among
         )
         excluded = ~choice.admitted.any(axis=0)
-        drawn = jax.random.randint(key, choice.member.shape, 0, score.shape[0])
-        return jnp.where(excluded & numbers.random_fallback, drawn, choice.member), excluded
+        drawn = _draw_any(key, score.shape[0], score.shape[1], is_elite)
+        return jnp.where(excluded & numbers.fallback_random, drawn, choice.member), excluded
 
     member, fallback = best(key_value, jnp.where(numbers.joint, total, values))
     reward_member, reward_fallback = best(key_reward, reward)
@@ -282,6 +232,17 @@ def choose_members(
         fallback,
         jnp.where(numbers.joint, fallback, reward_fallback),
     )
+
+
+def _draw_any(
+    key: PRNGKeyArray, members: int, num_rows: int, is_elite: Bool[Array, " M"] | None
+) -> Int[Array, " B"]:
+    """Draw a member per row, uniformly among the elite ones; among all with ``is_elite=None``."""
+    if is_elite is None:
+        return jax.random.randint(key, (num_rows,), 0, members)
+    # The elite members first, each group in the order of the members.
+    ordered = jnp.argsort(~is_elite, stable=True)
+    return ordered[jax.random.randint(key, (num_rows,), 0, is_elite.sum())]
 
 
 def choose_or_draw(

@@ -95,7 +95,8 @@ def update_bonus_state(context: ModelContext, seen: Seen) -> BonusState:
     standard deviation, at most 1.
     """
     state, config = context.bonus_state, context.config
-    first = state.first_disagreement
+    first, now = state.first_disagreement, finite_mean(seen.disagreement)
+    grows = jnp.asarray(context.params.numbers.noise_unit_largest)
     information = state.information.add(seen.information)
     lack = (seen.past_information - finite_mean(seen.information)) / information.std
     num_updates = config.model_every * config.updates_per_step
@@ -103,7 +104,7 @@ def update_bonus_state(context: ModelContext, seen: Seen) -> BonusState:
     return state._replace(
         disagreement=state.disagreement.add(seen.disagreement),
         information=information,
-        first_disagreement=jnp.where(first > 0.0, first, finite_mean(seen.disagreement)),
+        first_disagreement=jnp.where((first > 0.0) & ~(grows & (now > first)), first, now),
         log_weight=jnp.clip(log_weight, -_LARGEST_LOG_WEIGHT, _LARGEST_LOG_WEIGHT),
         past_actor=context.sac.actor,
     )

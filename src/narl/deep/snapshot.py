@@ -1,6 +1,7 @@
 """The state of a training as arrays and notes, and back: the content of a checkpoint.
 
 Only imagined transitions that can still be sampled are stored: "imagined.<replica>", oldest first.
+The parameters of the replicas are not stored, because the configurations give them.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ PIECE_BYTES = 1 << 25
 """Bytes that are fetched from the device at a time."""
 _NO_ROWS: Any = np.zeros(0, np.float32)
 """Placeholder for the imagined rows, which are stored by themselves."""
+_NO_PARAMS: Any = None
+"""Placeholder for the parameters, which are not stored."""
 _log = logging.getLogger("narl")
 
 State = tuple[dict[str, np.ndarray], dict[str, Any]]
@@ -119,10 +122,10 @@ def _device_has_room(size: int) -> bool:
 
 
 def _without_rows(replicas: Replicas, state: Any) -> ReplicaState:
-    """Return the state as NumPy arrays, without the imagined rows."""
+    """Return the state as NumPy arrays, without the imagined rows and the parameters."""
 
     def without(replica: ReplicaState) -> ReplicaState:
-        return replica._replace(model=replica.model._replace(rows=_NO_ROWS))
+        return replica._replace(params=_NO_PARAMS, model=replica.model._replace(rows=_NO_ROWS))
 
     return without(replicas.to_host(state, without))
 
@@ -152,7 +155,9 @@ def restore(
     reports = {name: _report(name, arrays) for name in counters.pop("reports")}
     trainer.counters = Counters(**counters, reports=reports)
     like = _without_rows(trainer.replicas, trainer.state())
-    state = unflatten_tree(like, with_prefix(arrays, STATE))
+    stored = with_prefix(arrays, STATE).items()
+    # Checkpoints of earlier versions hold the parameters too.
+    state = unflatten_tree(like, {name: x for name, x in stored if not name.startswith("params.")})
     imagined = [arrays[f"imagined.{i}"] for i in range(len(trainer.seeds))]
     dims = trainer.algorithm.obs_dim, trainer.algorithm.action_dim
     width = row_width(*dims, trainer.config.num_stored_candidates)
@@ -160,10 +165,11 @@ def restore(
         np.asarray(state.model.num_added), imagined, (trainer.config.model_capacity, width)
     )
     obs = _restore_environments(trainer, arrays, notes, inactive, np.array(state.obs))
-    # The parameters are those of the configurations. The index among them that says how to select
-    # depends on the device and on the algorithms that are registered in this process.
-    state = state._replace(params=like.params, obs=obs)
-    trainer.from_host(state._replace(model=state.model._replace(rows=rows)))
+    # The index among the parameters that says how to select depends on the device and on the
+    # algorithms that are registered in this process.
+    params = trainer.replicas.to_host(trainer.state(), lambda replica: replica.params)
+    model = state.model._replace(rows=rows)
+    trainer.from_host(state._replace(params=params, obs=obs, model=model))
 
 
 def _restore_environments(

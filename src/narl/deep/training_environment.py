@@ -23,9 +23,10 @@ def open_training_env(
     render_mode: str | None = None,
     source: EnvSource | None = None,
     role: str = "training",
+    timeout: float | None = None,
 ) -> HostEnv:
     """Open an environment as a training does."""
-    return env_recipe(config, source).open(seed, render_mode, role)
+    return env_recipe(config, source)._replace(timeout=timeout).open(seed, render_mode, role)
 
 
 def look_at_env(config: Config, source: EnvSource | None = None) -> tuple[Interface, str]:

@@ -185,7 +185,8 @@ def check_training(
     Returns the configurations in the groups in which the device has room for them, usually one.
     """
     config = configs[0]
-    with contextlib.closing(open_training_env(config, 0, source=parts.env)) as env:
+    opened = open_training_env(config, 0, source=parts.env, timeout=parts.env_timeout)
+    with contextlib.closing(opened) as env:
         choose_termination(config, env.spaces, parts)
         check_target_entropy(config, env.spaces)
         dims = env.spaces.obs_dim, env.spaces.action_dim
@@ -265,7 +266,8 @@ class _RunFinder:
         if self._options.any_code:
             return False
         if self._code is None:
-            self._code = current_env_code(self._configs[0], self._options.parts.env)
+            parts = self._options.parts
+            self._code = current_env_code(self._configs[0], parts.env, parts.env_timeout)
         return bool(run.environment.get(ENV_CODE, self._code) != self._code)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from narl import __version__, storage
 from narl.deep.best_policy import BestPolicies
-from narl.deep.callbacks import StopWhenNoBetter
+from narl.deep.callbacks import stop_rule
 from narl.deep.config import Config
 from narl.deep.env_code import ENV_CODE
 from narl.deep.metrics import curves, rows_of_replicas
@@ -23,6 +23,7 @@ from narl.deep.run_artifacts import actors, networks, not_written_by_narl, summa
 from narl.deep.snapshot import Snapshot, restore, take_snapshot
 from narl.deep.trainer import Trainer
 from narl.errors import InputError
+from narl.interrupts import STOP_SECONDS
 from narl.storage.checkpoints import Checkpoint, Checkpoints, has_checkpoints, save_checkpoint
 from narl.storage.metrics_log import METRICS_LOG, MetricsLog, rows_from_bytes, rows_to_bytes
 from narl.storage.provenance import version_of
@@ -30,8 +31,6 @@ from narl.storage.unfinished import CHECKPOINTS, FINISHED_FOLDER, PART_SUFFIX
 
 LOG = "metrics_log"
 """The array of a checkpoint that holds the bytes of the metrics log."""
-STOP_SECONDS = 7.0
-"""Seconds within which a training that is asked to stop should have left a checkpoint."""
 _log = logging.getLogger("narl")
 
 
@@ -94,21 +93,14 @@ class TrainingSession:
         """Seconds that earlier processes spent on the training."""
         self._begin = time.perf_counter()
         self._best = BestPolicies()
-        patience = trainer.config.stop_when_no_better
-        self._stop_rule = None if patience is None else StopWhenNoBetter(patience)
-        self._is_stuck = False
-        """Whether so many evaluations were no better that the training ends."""
+        self._is_enough = stop_rule(trainer.config)
+        self._ends_early = False
+        """Whether the training ends with its last epoch, before its last step."""
 
     @property
     def is_done(self) -> bool:
         """Whether all steps are done, or the training ends earlier as its configuration says."""
-        enough = self.trainer.config.until_solved and self.trainer.all_solved
-        return self.trainer.is_over or enough or self._is_stuck
-
-    def _note_epoch(self, metrics: dict[str, Any]) -> None:
-        """Decide whether the training ends with this epoch, as it got no better."""
-        if self._stop_rule is not None:
-            self._is_stuck = not self._stop_rule(metrics)
+        return self.trainer.is_over or self._ends_early
 
     def resume(self, on_resume: Callable[[int], None]) -> None:
         """Go back to the last checkpoint of an earlier process, if there is one."""
@@ -151,7 +143,7 @@ class TrainingSession:
         self._lines = loaded.arrays[LOG].tobytes()
         self._best.restore(loaded.arrays)
         for row in rows_from_bytes(self._lines):
-            self._note_epoch(row)
+            self._ends_early = self._is_enough(row)
         return solved
 
     def _check_code(self, recorded: str) -> None:
@@ -184,7 +176,7 @@ class TrainingSession:
             trainer, is_done=lambda: self.is_done, should_stop=stops, on_step=on_step
         ):
             self._lines += self._metrics_log.append(metrics)
-            self._note_epoch(metrics)
+            self._ends_early = self._is_enough(metrics)
             self._best.update(metrics, actors(trainer))
             self._stage_solved()
             epoch = trainer.counters.step // trainer.config.epoch_length

@@ -20,8 +20,8 @@ from narl.deep.selection import (
     Selected,
     SelectFn,
     SelectParams,
+    replica_numbers,
     select_elite,
-    select_numbers,
     take_members,
 )
 from narl.deep.termination import TerminationFn
@@ -54,7 +54,8 @@ class UserParts(NamedTuple):
     env_workers: int | None = None
     """Processes that step the environments; None: as many as are of use."""
     env_timeout: float | None = None
-    """Seconds that a step or an evaluation may take; None: any time."""
+    """Seconds that an environment may take to be made, for a step or for an evaluation; None: any
+    time."""
 
 
 NO_PARTS = UserParts()
@@ -120,7 +121,7 @@ def _try_out(
             lot=obs.sum(-1),
             values=values,
         )
-        numbers = jax.tree.map(jnp.asarray, select_numbers(config))
+        numbers = jax.tree.map(lambda x: jnp.asarray(x[0]), replica_numbers([config]))
         state = init_bonus_state(init_actor(key, obs_dim, action_dim, config.hidden))
         params = SelectParams(numbers, jnp.float32(1.0), state, config)
         if kind == "select":

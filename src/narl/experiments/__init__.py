@@ -1,48 +1,22 @@
-"""The experiments of the paper, by id."""
+"""The experiments of the paper, by id.
 
-from narl.experiments import (
-    ablation,
-    exploration,
-    exploration_tuning,
-    fair,
-    fig1a,
-    fig1b,
-    fig1c,
-    fig3a,
-    fig3bc,
-    fig4,
-    table1,
-    table2,
-)
-from narl.experiments.experiment import (
-    SCALES,
-    Experiment,
-    ExperimentHooks,
-    Findings,
-    Scale,
-    reproduce,
-)
-from narl.experiments.judgement import Part, judge_lower
-from narl.report.contents import Outcome
+`import narl.experiments` is quick: an experiment, and JAX with it, is imported when it is used.
+"""
 
-_PAPER = (
-    *(module.EXPERIMENT for module in (fig1a, fig1b, fig1c, table1)),
-    *(fig4.FIG2, table2.EXPERIMENT, fig3a.EXPERIMENT, fig3bc.FIG3B, fig3bc.FIG3C),
-    fig4.FIG4,
-)
-_OURS = tuple(module.EXPERIMENT for module in (ablation, fair, exploration_tuning, exploration))
-EXPERIMENTS: dict[str, Experiment] = {experiment.id: experiment for experiment in (*_PAPER, *_OURS)}
-"""The experiments in the order of the paper, then ours."""
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "EXPERIMENTS",
-    "SCALES",
-    "Experiment",
-    "ExperimentHooks",
-    "Findings",
-    "Outcome",
-    "Part",
-    "Scale",
-    "judge_lower",
-    "reproduce",
-]
+from narl.lazy_names import import_on_first_use
+
+if TYPE_CHECKING:
+    from narl.experiments.experiment import SCALES as SCALES
+    from narl.experiments.experiment import Experiment as Experiment
+    from narl.experiments.experiment import ExperimentHooks as ExperimentHooks
+    from narl.experiments.experiment import Findings as Findings
+    from narl.experiments.experiment import Scale as Scale
+    from narl.experiments.experiment import reproduce as reproduce
+    from narl.experiments.judgement import Part as Part
+    from narl.experiments.judgement import judge_lower as judge_lower
+    from narl.experiments.registry import EXPERIMENTS as EXPERIMENTS
+    from narl.report.contents import Outcome as Outcome
+
+import_on_first_use(__name__)

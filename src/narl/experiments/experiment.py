@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from narl import storage
+from narl.grouping import group_by
 from narl.report.contents import (
     ENVIRONMENT,
     TRAINING_ENVIRONMENT,
@@ -94,13 +95,14 @@ def reproduce(
     should_stop: Callable[[], bool] = lambda: False,
     fresh: bool = False,
     part: tuple[int, int] = (1, 1),
+    env_timeout: float | None = None,
 ) -> Outcome | None:
     """Run every cell that is not in the store, and return the analysis of all of them.
 
     When ``should_stop`` returns True, a training writes a checkpoint and raises
     `narl.deep.training_run.TrainingStopped`; a second call continues the experiment from there.
     With a ``part`` (i, n) only the i-th of n shares of the cells is run; None: others are not done
-    yet.
+    yet. ``env_timeout`` is that of `narl.deep.UserParts`.
     """
     cells = experiment.cells(scale)
     results: dict[str, Result] = {}
@@ -113,7 +115,7 @@ def reproduce(
         def advance(done: int, name: str = name) -> None:
             hooks.on_progress(name, done)
 
-        runs = _run_batch(batch, root, advance, should_stop, fresh)
+        runs = _run_batch(batch, root, advance, should_stop, fresh, env_timeout)
         for label, cell, (run, found) in zip(labels, batch, runs, strict=True):
             results[label] = Result(cell, run)
             hooks.on_end(label, found)
@@ -132,15 +134,12 @@ def batches(cells: Mapping[str, Cell]) -> list[tuple[str, ...]]:
 
     Trainings of one shape run in one program, and so do tabular configurations of one sweep.
     """
-    together: dict[Any, list[str]] = {}
-    for label, cell in cells.items():
-        key: Any
-        if isinstance(cell, TabularConfig):
-            key = label if cell.swept is None else cell.sweep
-        else:
-            key = cell.shape
-        together.setdefault(key, []).append(label)
-    return [tuple(labels) for labels in together.values()]
+
+    def program(label: str) -> Any:
+        cell = cells[label]
+        return label if isinstance(cell, TabularConfig) and cell.swept is None else cell.shape
+
+    return [tuple(labels) for labels in group_by(cells, program)]
 
 
 def is_training(cell: Cell) -> bool:
@@ -159,6 +158,7 @@ def _run_batch(
     advance: Callable[[int], None],
     should_stop: Callable[[], bool],
     fresh: bool,
+    env_timeout: float | None,
 ) -> list[tuple[storage.Run, bool]]:
     """Return the finished runs of one batch, and whether each was in the store.
 
@@ -171,9 +171,16 @@ def _run_batch(
             return run_configs(tabular, root, progress=advance, fresh=fresh)
         return [run_config(cell, root, progress=advance, fresh=fresh) for cell in tabular]
     from narl.deep.training_run import run_training
+    from narl.deep.user_parts import UserParts
 
     return run_training(
-        trainings, root, on_step=advance, on_resume=advance, should_stop=should_stop, fresh=fresh
+        trainings,
+        root,
+        on_step=advance,
+        on_resume=advance,
+        should_stop=should_stop,
+        fresh=fresh,
+        parts=UserParts(env_timeout=env_timeout),
     )
 
 

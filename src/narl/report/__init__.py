@@ -6,33 +6,18 @@ is first used.
 
 from typing import TYPE_CHECKING
 
-from narl.lazy_names import lazy_names
+from narl.lazy_names import import_on_first_use
 
 if TYPE_CHECKING:
-    from narl.report.contents import Chart, Claim, Outcome, Section, Series, Table
-    from narl.report.figures import draw_figure
-    from narl.report.files import write_report
-    from narl.report.series import mean_band, median_band
+    from narl.report.contents import Chart as Chart
+    from narl.report.contents import Claim as Claim
+    from narl.report.contents import Outcome as Outcome
+    from narl.report.contents import Section as Section
+    from narl.report.contents import Series as Series
+    from narl.report.contents import Table as Table
+    from narl.report.figures import draw_figure as draw_figure
+    from narl.report.files import write_report as write_report
+    from narl.report.series import mean_band as mean_band
+    from narl.report.series import median_band as median_band
 
-__all__ = [
-    "Chart",
-    "Claim",
-    "Outcome",
-    "Section",
-    "Series",
-    "Table",
-    "draw_figure",
-    "mean_band",
-    "median_band",
-    "write_report",
-]
-
-_NAMES = {
-    "contents": ("Chart", "Claim", "Outcome", "Section", "Series", "Table"),
-    "figures": ("draw_figure",),
-    "files": ("write_report",),
-    "series": ("mean_band", "median_band"),
-}
-_MODULES = {name: f"narl.report.{module}" for module, names in _NAMES.items() for name in names}
-
-__getattr__, __dir__ = lazy_names(__name__, _MODULES)
+import_on_first_use(__name__)

@@ -126,7 +126,7 @@ class Section:
     runs: list[str] = dataclasses.field(default_factory=list)
     """The ids of the runs behind the section."""
     trainings: list[Training] = dataclasses.field(default_factory=list)
-    """Those of the runs that are trainings of an experiment."""
+    """The trainings of an experiment that are among the runs."""
     environment: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Versions of packages and the device."""
     scale: str | None = None
@@ -163,7 +163,7 @@ class Outcome:
     runs: list[str] = dataclasses.field(default_factory=list)
     """The ids of the runs behind the outcome."""
     trainings: list[Training] = dataclasses.field(default_factory=list)
-    """Those of the runs that are trainings; tabular runs are quickly repeated by the command."""
+    """The trainings among the runs; tabular runs are quickly repeated by the command."""
     environment: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Versions of packages and the device."""
 

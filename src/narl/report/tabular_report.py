@@ -8,6 +8,7 @@ from typing import Any
 
 from narl.display import counted, seeds_as_text
 from narl.errors import InputError
+from narl.grouping import group_by, without_defaults
 from narl.options import as_text
 from narl.plotting import SUMS, Curve, curve_of_run, label_curves
 from narl.report.contents import ENVIRONMENT, Chart, Introduction, Section, Table
@@ -25,8 +26,7 @@ _SIZED = re.compile(r"(.+?)-(\d+)(?:-(\d+))?")
 
 def tabular_sections(runs: Sequence[Run]) -> list[Section]:
     """Return one section for every environment, in the order of the runs."""
-    envs = dict.fromkeys(_env(run) for run in runs)
-    return [_section(env, [run for run in runs if _env(run) == env]) for env in envs]
+    return [_section(_env(group[0]), group) for group in group_by(runs, _env)]
 
 
 def _env(run: Run) -> tuple[str, int]:
@@ -99,11 +99,8 @@ def _command(run: Run) -> str:
     config = run.config
     agent, recorded = str(config["agent"]), config["options"]
     usual = vars(AGENT_OPTIONS[agent]()) if agent in AGENT_OPTIONS else {}
-    options = {
-        name: value
-        for name, value in recorded.items()
-        if name in usual and usual[name] != value and used_by(name)
-    }
+    changed = without_defaults(recorded, usual)
+    options = {name: x for name, x in changed.items() if name in usual and used_by(name)}
     given = {"episodes": int(config["episodes"]), **_environment_options(str(config["env"]))}
     env = given.pop("env")
     given |= {"until_solved": True} if config.get("until_solved") else {}

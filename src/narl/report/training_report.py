@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from narl.deep.config import Config, used_by
+from narl.grouping import group_by
 from narl.options import has_effect, options_of
 from narl.report.contents import (
     TRAINING_ENVIRONMENT,
@@ -55,11 +56,8 @@ Labelled = Mapping[str, TrainingSummary]
 
 def training_sections(trainings: Sequence[TrainingSummary]) -> list[Section]:
     """Return one section for every environment, in the order of the trainings."""
-    envs = dict.fromkeys(training.config.env for training in trainings)
-    return [
-        _section(env, [training for training in trainings if training.config.env == env])
-        for env in envs
-    ]
+    groups = group_by(trainings, lambda training: training.config.env)
+    return [_section(group[0].config.env, group) for group in groups]
 
 
 def _section(env: str, trainings: Sequence[TrainingSummary]) -> Section:

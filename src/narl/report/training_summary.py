@@ -9,6 +9,7 @@ from typing import Any
 from narl.deep.config import EPOCH_COLUMNS, Config
 from narl.display import seeds_as_text
 from narl.errors import InputError
+from narl.grouping import differing_options
 from narl.options import as_text
 from narl.report.training_curves import Rows
 from narl.storage import METRICS_LOG, PART_SUFFIX, Run, UnfinishedRun, rows_from_bytes
@@ -93,12 +94,8 @@ def label_trainings(trainings: Sequence[TrainingSummary]) -> list[str]:
     used = [_distinguishing_options(training.config) for training in trainings]
     labels = []
     for options in used:
-        same_algo = [other for other in used if other["algo"] == options["algo"]]
-        differing = [
-            f"{name.replace('_', ' ')} {_value_in_words(name, value)}"
-            for name, value in options.items()
-            if any(other[name] != value for other in same_algo)
-        ]
+        names = differing_options([other for other in used if other["algo"] == options["algo"]])
+        differing = [f"{x.replace('_', ' ')} {_value_in_words(x, options[x])}" for x in names]
         labels.append(", ".join([options["algo"].upper(), *differing]))
     for marks in (
         [f", {training.config.steps} steps" for training in trainings],

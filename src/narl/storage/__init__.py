@@ -22,7 +22,7 @@ from narl.storage.files import (
     without_checksum,
     write_file,
 )
-from narl.storage.folder import MANIFEST, clear_folder, refuse_links, remove_folder
+from narl.storage.folder import MANIFEST, TRAINING_FILE, clear_folder, refuse_links, remove_folder
 from narl.storage.folder_lock import lock_folder, lock_holder
 from narl.storage.metrics_log import METRICS_LOG, MetricsLog, rows_from_bytes, rows_to_bytes
 from narl.storage.provenance import version_of
@@ -46,7 +46,6 @@ from narl.storage.unfinished import (
     CHECKPOINTS,
     FINISHED_FOLDER,
     PART_SUFFIX,
-    TRAINING_FILE,
     UnfinishedRun,
     find_run,
     find_run_folder,

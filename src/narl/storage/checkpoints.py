@@ -19,8 +19,20 @@ import numpy as np
 
 from narl.errors import InputError
 from narl.storage.arrays import ARRAYS, check_array, read_arrays, write_arrays
-from narl.storage.files import Digest, create_file, json_bytes, parse_json, to_json_values
-from narl.storage.folder import open_folder, remove_folder, remove_partials, write_folder
+from narl.storage.files import (
+    SCHEMA,
+    Digest,
+    create_file,
+    json_bytes,
+    parse_json,
+    to_json_values,
+)
+from narl.storage.folder import (
+    open_folder,
+    remove_folder,
+    remove_partials,
+    write_folder,
+)
 
 NOTES = "notes.json"
 BACKGROUND = 1 << 28
@@ -42,6 +54,8 @@ class Checkpoint:
     skipped: tuple[str, ...] = ()
     run: str | None = None
     """The id of the run whose state this is; None: it was not recorded."""
+    schema: int = SCHEMA
+    """The format of the checkpoint; 0: it is older than numbers of formats and than ids."""
 
 
 class _Damaged(Exception):
@@ -59,10 +73,10 @@ def save_checkpoint(
 ) -> Path:
     """Write a checkpoint, then delete all but the newest `keep` intact ones; return its path.
 
-    It can be loaded for the same `run` only. A checkpoint of the same step is replaced. One of a
-    later step that is intact belongs to another computation and is an error, since it would be
-    loaded instead. Checkpoints that are `known` to be intact are not read again. The notes are
-    JSON values; NaN belongs in the arrays.
+    It can be loaded for the same `run` only; without one, for no run. A checkpoint of the same step
+    is replaced. One of a later step that is intact belongs to another computation and is an error,
+    since it would be loaded instead. Checkpoints that are `known` to be intact are not read again.
+    The notes are JSON values; NaN belongs in the arrays.
     """
     if step < 0:
         raise InputError(f"checkpoint: step {step} given; must be at least 0")
@@ -92,7 +106,7 @@ def load_checkpoint(
 ) -> Checkpoint:
     """Return the newest intact checkpoint; newer ones that are damaged are skipped with a warning.
 
-    If there is none, or if it is of another `run`, the error ends with the `advice`.
+    If there is none, or if it is of another `run` or of none, the error ends with the `advice`.
     """
     skipped: list[str] = []
     for path in _newest_first(folder):
@@ -137,9 +151,11 @@ def checkpoint_problems(folder: Path, run: str | None = None) -> list[str]:
 
 
 def _other_run(checkpoint: Checkpoint, run: str | None) -> str:
-    """Say of which other run a checkpoint is; empty if it is of this one, or was not recorded."""
-    if run is None or checkpoint.run in (None, run):
+    """Say why a checkpoint is not one of this run; empty if it is, or is older than ids of runs."""
+    if run is None or checkpoint.run == run:
         return ""
+    if checkpoint.run is None:
+        return "" if checkpoint.schema == 0 else f"has no id of a run, so it may not be of {run}"
     return f"is of run {checkpoint.run}, not of {run}"
 
 
@@ -228,15 +244,15 @@ def _read(path: Path, verify_only: bool = False) -> Checkpoint:
     with open_folder(path, (ARRAYS, NOTES), {"step": step}, optional=("run",)) as content:
         if content.problems:
             raise _Damaged(content.problems[0])
-        run = content.manifest.get("run")
+        run, schema = content.manifest.get("run"), content.manifest.get("schema", 0)
         if verify_only:
-            return Checkpoint(step, {}, {}, path, run=run)
+            return Checkpoint(step, {}, {}, path, run=run, schema=schema)
         try:
             notes = dict(parse_json(content.read(NOTES)))
             arrays = read_arrays([file for name, file in content.files.items() if name != NOTES])
         except (OSError, TypeError, ValueError) as error:
             raise _Damaged(f"{ARRAYS} cannot be read ({error})") from error
-        return Checkpoint(step, arrays, notes, path, run=run)
+        return Checkpoint(step, arrays, notes, path, run=run, schema=schema)
 
 
 def _cause(path: Path) -> str:

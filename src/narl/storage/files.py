@@ -115,10 +115,13 @@ def read_json(path: Path) -> Any:
 def partial_file(path: Path) -> Iterator[Path]:
     """Yield a hidden path of the same suffix to write to; rename it to `path` at the end.
 
-    Folders above `path` are created. After an error nothing is left and `path` is as before.
+    Folders above `path` are created. After an error nothing is left and `path` is as before. A
+    device, such as /dev/null, is an OSError: the rename would put a file in its place.
     """
     partial = partial_path(path)
     with naming_errors(path):
+        if os.path.lexists(path) and _is_device(os.lstat(path).st_mode):
+            raise OSError(errno.EINVAL, "it is a device, not a file", str(path))
         make_folder(path.parent)
         try:
             yield partial
@@ -129,10 +132,19 @@ def partial_file(path: Path) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
 
 
+def _is_device(mode: int) -> bool:
+    return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
+
+
 def write_file(path: Path, content: bytes) -> None:
     """Write or replace a file, completely or not at all."""
     with partial_file(path) as partial, partial.open("xb") as file:
         file.write(content)
+
+
+def remove_file(path: Path) -> None:
+    """Delete a file, or a link in its place, if there is one."""
+    path.unlink(missing_ok=True)
 
 
 def create_file(path: Path, content: bytes) -> Digest:

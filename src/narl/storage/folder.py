@@ -40,7 +40,7 @@ from narl.storage.files import (
 )
 from narl.storage.folder_lock import LOCK
 
-MANIFEST = "manifest.json"
+MANIFEST, TRAINING_FILE = "manifest.json", "training.json"
 _AT_WORKING_FOLDER, _EXCHANGE = -100, 2
 """Arguments of Linux's renameat2: paths are relative to the working folder; swap two of them."""
 

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,11 +15,20 @@ LOCK = ".lock"
 """The file of a folder's lock."""
 MOST_BYTES = 320
 """The largest size of that file: a process id and the name of a host."""
+LOOKS, LOOK_SECONDS = 10, 0.02
+"""How often a lock that is held is tried again, as `is_locked` holds it for a moment, and when."""
+
+
+class FolderLocked(InputError):
+    """Another process holds the lock of a folder."""
 
 
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
     """Keep other processes from writing to a folder, which is created where it is missing.
+
+    `FolderLocked` is raised if another process holds the lock, and an `InputError` if the folder or
+    the lock's file cannot be written to.
 
     The system frees the lock when the process ends in any way; the lock's file remains. Process
     id and host in the file are only for messages.
@@ -54,15 +64,17 @@ def _open_lock(folder: Path) -> int:
 
 def _lock_descriptor(descriptor: int, folder: Path) -> None:
     """Lock an open file; raise an error that names the process which holds the lock."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        process, host = _parse(os.pread(descriptor, MOST_BYTES, 0))
-        elsewhere = "" if host == socket.gethostname() else f" on {host}"
-        raise InputError(
-            f"run folder: process {process or '(unknown)'}{elsewhere} is writing to {folder}; "
-            "wait until it ends, or stop it"
-        ) from None
+    for _ in range(LOOKS):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(LOOK_SECONDS)
+    process, host = _parse(os.pread(descriptor, MOST_BYTES, 0))
+    elsewhere = "" if host == socket.gethostname() else f" on {host}"
+    raise FolderLocked(
+        f"run folder: process {process or '(unknown)'}{elsewhere} is writing to {folder}; "
+        "wait until it ends, or stop it"
+    )
 
 
 def _parse(content: bytes) -> tuple[str, str]:
@@ -77,6 +89,19 @@ def _is_file_at(descriptor: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False
+
+
+def is_locked(folder: Path) -> bool:
+    """Return whether a process, on whichever machine, holds the lock of a folder.
+
+    Nothing is written, so that a folder of another user can be asked about, too.
+    """
+    with contextlib.suppress(OSError), open_file(folder / LOCK) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def lock_holder(folder: Path) -> int | None:
@@ -94,9 +119,4 @@ def lock_holder(folder: Path) -> int | None:
             return process
         except (OSError, OverflowError):
             return None
-    with contextlib.suppress(OSError), open_file(lock) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return process
-    return None
+    return process if is_locked(folder) else None

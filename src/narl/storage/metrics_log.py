@@ -17,6 +17,7 @@ from narl.storage.files import (
     open_descriptor,
     parse_json,
     read_file,
+    remove_file,
     to_json_values,
     with_checksum,
     without_checksum,
@@ -80,7 +81,7 @@ class MetricsLog:
 
     def clear(self) -> None:
         """Delete the log, if there is one."""
-        self.path.unlink(missing_ok=True)
+        remove_file(self.path)
 
     def restore(self, lines: bytes) -> bool:
         """Set the log back to earlier lines; return False if the file was damaged."""

@@ -289,6 +289,7 @@ def id_of(config: dict[str, Any], version: str) -> str:
 
 
 def _folder(root: Path | str) -> Path:
+    check_name("runs folder", Path(root), "choose another (NARL_RUNS)")
     if Path(root).exists() and not Path(root).is_dir():
         raise InputError(f"runs folder: {root} is not a folder; choose another (NARL_RUNS)")
     return Path(root)

@@ -24,7 +24,7 @@ from narl.storage.files import (
     without_checksum,
     write_file,
 )
-from narl.storage.folder import MANIFEST, remove_folder
+from narl.storage.folder import MANIFEST, TRAINING_FILE, remove_folder
 from narl.storage.folder_lock import lock_folder, lock_holder
 from narl.storage.metrics_log import METRICS_LOG, MetricsLog
 from narl.storage.runs import (
@@ -39,7 +39,7 @@ from narl.storage.runs import (
 )
 
 PART_SUFFIX = ".part"
-TRAINING_FILE, CHECKPOINTS, FINISHED_FOLDER = "training.json", "checkpoints", "finished"
+CHECKPOINTS, FINISHED_FOLDER = "checkpoints", "finished"
 """Names in the folder of an unfinished run."""
 _LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 

@@ -73,7 +73,7 @@ def drive(
             while waiting and executor.has_room():
                 task = waiting.popleft()
                 unfinished = [run for run in task if run.find_current(root) is None]
-                busy = [run for run in unfinished if _is_busy(run, root)]
+                busy = [run for run in unfinished if is_busy(run, root)]
                 # Those that nobody works on need not wait for the others.
                 later += [(now + BUSY_SECONDS, (run,)) for run in busy]
                 if len(busy) < len(unfinished):
@@ -94,7 +94,7 @@ def _settle(ended: Ended, root: Path, crashes: Counter[str], retries: int) -> li
     notes_of = {run.id: RunNotes(root, run.id) for run in ended.task}
     missing = [run for run in ended.task if run.find_current(root) is None]
     left = [run for run in missing if not notes_of[run.id].has_failed]
-    mine = [run for run in left if not _is_busy(run, root)]
+    mine = [run for run in left if not is_busy(run, root)]
     # A process that follows one run after the other was lost in the one that it had begun.
     crashes.update(run.id for run in [run for run in mine if notes_of[run.id].worker()] or mine)
     given_up = [run for run in mine if crashes[run.id] > retries]
@@ -117,7 +117,7 @@ def _settle(ended: Ended, root: Path, crashes: Counter[str], retries: int) -> li
     return [*alone, tuple(run for run in ended.task if run not in over)]
 
 
-def _is_busy(run: SweepRun, root: Path) -> bool:
+def is_busy(run: SweepRun, root: Path) -> bool:
     """Return whether another process is working on a run, in a sweep or with `narl train`."""
     if RunNotes(root, run.id).is_leased:
         return True

@@ -1,14 +1,22 @@
-"""Time and disk that the runs of a sweep will need, from finished runs of the same folder."""
+"""Time and disk that the runs of a sweep will need, from finished runs or from short trials."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 from narl import storage
+from narl.console import note
 from narl.sweeps.planned_run import SweepRun
+from narl.sweeps.run_task import error_line
+from narl.sweeps.trial import Cost
+from narl.tabular.config import Config as TabularConfig
+
+TRIAL_SECONDS = 60.0
+"""Seconds after which no other trial is begun."""
 
 
 class Estimate(NamedTuple):
@@ -20,6 +28,8 @@ class Estimate(NamedTuple):
     num_unknown: int
     num_examples: int
     """Finished runs on which the estimate rests."""
+    num_trials: int
+    """Short trials on which the estimate rests."""
 
 
 class _Example(NamedTuple):
@@ -32,34 +42,91 @@ class _Example(NamedTuple):
     """Bytes per seed."""
 
 
-def estimate(runs: Sequence[SweepRun], root: Path) -> Estimate:
+def estimate(
+    runs: Sequence[SweepRun], root: Path, try_out: Callable[[SweepRun], Cost] | None = None
+) -> Estimate:
     """Estimate the time, one process after the other, and the disk of runs that are not done.
 
     Examples are finished runs with the same algorithm or agent: those on the same environment,
-    else those on any. Times grow with steps and seeds, sizes with seeds; the median counts.
+    else those on any. Where there is none, ``try_out`` makes a trial of one run of each kind. Times
+    grow with steps and seeds, sizes with seeds; the median counts.
     """
-    examples = [x for run in storage.list_runs(root) if (x := _example(run)) is not None]
-    seconds, size, num_known, used = 0.0, 0.0, 0, set()
+    finished = [x for run in storage.list_runs(root) if (x := _example(run)) is not None]
+    trials = _Trials(try_out)
+    seconds, size, num_known, used = 0.0, 0.0, 0, set[int]()
     for run in runs:
-        config = run.config
-        user = getattr(config, "algo", None) or getattr(config, "agent", None)
-        alike = [x for x in examples if x.user == user]
-        alike = [x for x in alike if x.env == config.env] or alike
+        alike = [x for x in finished if x.user == _user(run)]
+        alike = [x for x in alike if x.env == run.config.env] or alike or trials.examples(run)
         if not alike:
             continue
         num_known += 1
-        used |= set(alike)
-        num_seeds = len(config.seeds)
+        used |= {id(x) for x in alike}
+        num_seeds = len(run.config.seeds)
         seconds += median(x.seconds for x in alike) * run.length * num_seeds
         size += median(x.size for x in alike) * num_seeds
-    return Estimate(seconds, round(size), num_known, len(runs) - num_known, len(used))
+    num_finished = len(used & {id(x) for x in finished})
+    unknown = len(runs) - num_known
+    return Estimate(
+        seconds, round(size), num_known, unknown, num_finished, len(used) - num_finished
+    )
+
+
+class _Trials:
+    """Trials of one run of each kind, as long as there is time."""
+
+    def __init__(self, try_out: Callable[[SweepRun], Cost] | None) -> None:
+        self._try_out = try_out
+        self._made: dict[Any, _Example | None] = {}
+        self._begin = time.monotonic()
+
+    def examples(self, run: SweepRun) -> list[_Example]:
+        """Return the trial of this kind of run, or else those of the same algorithm or agent."""
+        kind = _kind(run)
+        has_time = time.monotonic() - self._begin < TRIAL_SECONDS
+        if kind not in self._made and self._try_out is not None and has_time:
+            self._made[kind] = self._make(run, self._try_out)
+        own = self._made.get(kind)
+        others = (x for x in self._made.values() if x is not None and x.user == _user(run))
+        return list(others) if own is None else [own]
+
+    def _make(self, run: SweepRun, try_out: Callable[[SweepRun], Cost]) -> _Example | None:
+        name = run.label or run.id
+        note(f"a short trial of {name} …")
+        try:
+            cost = try_out(run)
+        except Exception as error:
+            note(f"the trial of {name} failed: {error_line(error)}")
+            return None
+        num_seeds = len(run.config.seeds)
+        each = cost.seconds / run.length / num_seeds
+        return _Example(run.config.env, _user(run), each, cost.size / num_seeds)
+
+
+def _user(run: SweepRun) -> str:
+    config = run.config
+    return config.agent if isinstance(config, TabularConfig) else config.algo
+
+
+def _kind(run: SweepRun) -> Any:
+    """Return what runs that cost about the same have in common."""
+    config = run.config
+    if isinstance(config, TabularConfig):
+        return config.agent, config.env, config.size, config.horizon
+    return config.shape
 
 
 def _example(run: storage.Run) -> _Example | None:
     """Return the costs of a finished run; None if it does not tell them."""
+    try:
+        return None if run.problems else _read_example(run)
+    except (ArithmeticError, AttributeError, OSError, TypeError, ValueError):
+        return None  # anyone may have changed its files
+
+
+def _read_example(run: storage.Run) -> _Example | None:
     config, metrics = run.config, run.metrics
     seconds, seeds = metrics.get("seconds"), config.get("seeds")
-    if run.problems or not isinstance(seconds, dict) or not seeds:
+    if not isinstance(seconds, dict) or not seeds:
         return None
     is_training = config.get("experiment") == "train"
     length = metrics.get("steps" if is_training else "episodes")
@@ -69,5 +136,6 @@ def _example(run: storage.Run) -> _Example | None:
     # Trainings in one program share their seconds.
     replicas = metrics.get("replicas", len(seeds)) if is_training else len(seeds)
     size = sum(path.stat().st_size for path in run.path.iterdir())
-    user = config.get("algo") or config.get("agent")
-    return _Example(config.get("env"), user, total / length / replicas, size / len(seeds))
+    user = str(config.get("algo") or config.get("agent"))
+    each = float(total / length / replicas)
+    return _Example(str(config.get("env")), user, each, size / len(seeds))

@@ -19,6 +19,7 @@ from narl.deep.checked_config import make_config as make_training
 from narl.deep.config import Config as TrainingConfig
 from narl.errors import InputError, NoEffect, unknown
 from narl.options import OptionField, option_fields, split_optional
+from narl.storage.files import read_file
 from narl.sweeps.planned_run import RunConfig, SweepRun, label_runs, sweep_run
 from narl.tabular.checked_options import all_option_fields
 from narl.tabular.config import Config as TabularConfig
@@ -27,6 +28,8 @@ from narl.validation import check_count, check_seeds
 
 MAX_RUNS = 100_000
 """Largest number of runs in one sweep."""
+MOST_BYTES = 1 << 24
+"""Bytes of the largest file with a grid."""
 EXAMPLES = {"env": "Hopper-v5", "agent": "psrl"}
 Axes = dict[str, tuple[Any, ...]]
 """The values of every option that was given."""
@@ -83,7 +86,7 @@ def _expand_one(half: Half, grid: Axes, seeds_per_run: int | None) -> list[Sweep
     used: set[str] = set()
     for values in itertools.product(*grid.values()):
         given = dict(zip(grid, values, strict=True))
-        config = _make(half, given, refused)
+        config = make_effective(half, given, refused)
         used |= given.keys()
         run = sweep_run(config, options=given)
         runs.setdefault(run.id, run)
@@ -93,8 +96,8 @@ def _expand_one(half: Half, grid: Axes, seeds_per_run: int | None) -> list[Sweep
     return list(runs.values())
 
 
-def _make(half: Half, given: dict[str, Any], refused: dict[str, NoEffect]) -> RunConfig:
-    """Return the configuration; options without effect are removed from ``given``."""
+def make_effective(half: Half, given: dict[str, Any], refused: dict[str, NoEffect]) -> RunConfig:
+    """Return the configuration; options without effect are moved from ``given`` to ``refused``."""
     env = given.get("env")
     if half.name == "tabular" and isinstance(env, str) and env.endswith(".npz"):
         given["env"] = os.path.abspath(env)  # workers may have another working folder
@@ -129,13 +132,13 @@ def read_grid_file(path: Path) -> tuple[Half, list[Axes]]:
     grid, those before are of every grid. The entry `half` is "train" (the default) or "tabular".
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(read_file(path, MOST_BYTES, follow_links=True).decode())
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; give a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # such as a number of too many digits
         raise InputError(f"{path}: it is not TOML ({error})") from None
     half = content.pop("half", "train")
-    if half not in HALVES:
+    if not isinstance(half, str) or half not in HALVES:
         raise unknown(f"{path}: half", str(half), HALVES)
     tables = content.pop("grid", [{}])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from narl.errors import InputError
+from narl.interrupts import STOP_SECONDS
 from narl.storage.files import open_log
 from narl.sweeps.driver import Ended
-from narl.sweeps.local_worker import PATIENCE, STOPPED
+from narl.sweeps.local_worker import STOPPED
 from narl.sweeps.planned_run import runs_to_json
 from narl.sweeps.resources import Resources, gpu_variables
 from narl.sweeps.run_notes import RunNotes
@@ -88,7 +89,7 @@ class LocalExecutor:
         """Ask every process to end after a checkpoint, and kill those that do not."""
         for process in self._running:
             process.popen.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + PATIENCE + 2
+        deadline = time.monotonic() + STOP_SECONDS + 3
         for process in self._running:
             try:
                 process.popen.wait(max(deadline - time.monotonic(), 0.1))

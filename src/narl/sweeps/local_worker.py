@@ -15,12 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from narl.console import note, warnings_as_notes
-from narl.interrupts import Interrupted, run_stoppable
+from narl.interrupts import run_with_checkpoint
 from narl.sweeps.planned_run import runs_from_json
 
 STOPPED = 3
-PATIENCE = 8.0
-"""Seconds that a training has for its last checkpoint."""
 
 
 def main() -> int:
@@ -40,13 +38,10 @@ def main() -> int:
 
     try:
         with warnings_as_notes():
-            run_stoppable(work, lambda: note("stopping: a checkpoint is written …"), PATIENCE)
-    except Interrupted:
-        note("stopped; the last checkpoint is kept")
-        os._exit(STOPPED)  # a program that is still running cannot be stopped otherwise
+            run_with_checkpoint(work, at_once="stopped; the last checkpoint is kept")
     except KeyboardInterrupt as stop:
         note(str(stop) or "stopped")
-        os._exit(STOPPED)
+        os._exit(STOPPED)  # a program that is still running cannot be stopped otherwise
     return 0
 
 

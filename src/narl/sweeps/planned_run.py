@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from narl import storage
 from narl.deep.config import Config as TrainingConfig
 from narl.errors import EnvironmentFault, InputError
+from narl.grouping import differing_options
 from narl.options import as_text
 from narl.storage.runs import is_run_id
 from narl.tabular.config import Config as TabularConfig
@@ -28,6 +29,8 @@ class SweepRun(NamedTuple):
     """The options in which the runs of the sweep differ, for people."""
     options: Mapping[str, Any] = {}
     """The options that were given, without those that have no effect here."""
+    env_timeout: float | None = None
+    """Seconds that an environment may take (`UserParts.env_timeout`); no part of the id."""
 
     @property
     def is_training(self) -> bool:
@@ -58,20 +61,22 @@ class SweepRun(NamedTuple):
         from narl.deep.env_code import ENV_CODE
 
         recorded = run.environment.get(ENV_CODE)
-        return run if recorded is None or recorded == _env_code(self.config, recorded) else None
+        if recorded is None or recorded == _env_code(self.config, recorded, self.env_timeout):
+            return run
+        return None
 
 
 _env_codes: dict[str, str] = {}
 """The hashes of the code of environments in this process, which imports their modules once."""
 
 
-def _env_code(config: TrainingConfig, unknown: str) -> str:
+def _env_code(config: TrainingConfig, unknown: str, timeout: float | None) -> str:
     """Return the hash of the code of an environment; ``unknown`` if it cannot be opened here."""
     from narl.deep.env_code import current_env_code
 
     if config.env not in _env_codes:
         try:
-            _env_codes[config.env] = current_env_code(config)
+            _env_codes[config.env] = current_env_code(config, timeout=timeout)
         except (InputError, EnvironmentFault):
             return unknown
     return _env_codes[config.env]
@@ -84,10 +89,7 @@ def sweep_run(config: RunConfig, **fields: Any) -> SweepRun:
 
 def label_runs(runs: Sequence[SweepRun]) -> list[SweepRun]:
     """Return the runs with labels: the given options in which they differ."""
-    names = dict.fromkeys(name for run in runs for name in run.options)
-    differing = [
-        name for name in names if len({as_text(run.options.get(name, ...)) for run in runs}) > 1
-    ]
+    differing = differing_options([run.options for run in runs])
     return [run._replace(label=_label(run, differing)) for run in runs]
 
 
@@ -105,6 +107,7 @@ def runs_to_json(runs: Iterable[SweepRun]) -> list[dict[str, Any]]:
             "config": dataclasses.asdict(run.config),
             "label": run.label,
             "options": dict(run.options),
+            "env_timeout": run.env_timeout,
         }
         for run in runs
     ]
@@ -118,6 +121,7 @@ def runs_from_json(entries: Iterable[Mapping[str, Any]]) -> list[SweepRun]:
             _config(entry["half"], entry["config"]),
             entry["label"],
             _with_tuples(entry["options"]),
+            entry.get("env_timeout"),
         )
         for entry in entries
     ]

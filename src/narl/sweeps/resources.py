@@ -56,8 +56,9 @@ def parse_minutes(text: str) -> int:
     match = re.fullmatch(r"(?:(?:(\d{1,3})-)?(\d{1,4}):(\d{1,2})(?::(\d{1,2}))?|(\d{1,6}))", text)
     if match is None:
         raise InputError(f"time: {text!r} is wrong; it must be minutes, H:MM:SS or D-HH:MM:SS")
-    days, hours, minutes, _, only_minutes = (int(part or 0) for part in match.groups())
-    total = only_minutes or 24 * 60 * days + 60 * hours + minutes
+    days, hours, minutes, seconds, only_minutes = (int(part or 0) for part in match.groups())
+    # As with SLURM, a begun minute counts.
+    total = only_minutes or 24 * 60 * days + 60 * hours + minutes + bool(seconds)
     return check_count("time", total)
 
 

@@ -20,13 +20,12 @@ from typing import Any
 
 from narl import storage
 from narl.errors import InputError
-from narl.storage.files import read_json
+from narl.storage.files import read_json, remove_file
+from narl.storage.folder_lock import FolderLocked, is_locked
 from narl.sweeps.planned_run import SweepRun, runs_from_json, runs_to_json
 
 SWEEPS, LOG = "sweeps", "log.txt"
 WORKER, FAILURE = "worker.json", "failure.json"
-RETRY_SECONDS = 0.3
-"""Seconds between two tries to get a lease; `is_leased` holds it for a moment."""
 _log = logging.getLogger("narl")
 NOTE_SECONDS = 2.0
 """Seconds between two notes of a worker about its progress."""
@@ -42,28 +41,23 @@ class RunNotes:
         self._noted = 0.0
 
     @contextlib.contextmanager
-    def lease(self, tries: int = 1) -> Iterator[bool]:
-        """Hold the lease of the run; yield False where another process holds it."""
+    def lease(self) -> Iterator[bool]:
+        """Hold the lease of the run; yield False where another process holds it.
+
+        A folder that cannot be written to is an InputError.
+        """
         with contextlib.ExitStack() as stack:
-            for last in (number == tries - 1 for number in range(tries)):
-                try:
-                    stack.enter_context(storage.lock_folder(self.folder))
-                    break
-                except InputError:
-                    storage.check_writable("runs folder", self.folder, "choose another")
-                    if last:
-                        yield False
-                        return
-                    time.sleep(RETRY_SECONDS)
+            try:
+                stack.enter_context(storage.lock_folder(self.folder))
+            except FolderLocked:
+                yield False
+                return
             yield True
 
     @property
     def is_leased(self) -> bool:
         """Whether a process, on whichever machine, is working on the run."""
-        if not (self.folder / WORKER).exists():
-            return False
-        with self.lease() as is_free:
-            return not is_free
+        return (self.folder / WORKER).exists() and is_locked(self.folder)
 
     def note_worker(self, **fields: Any) -> None:
         """Write who works on the run and how far it is, unless the last note is very recent."""
@@ -73,12 +67,12 @@ class RunNotes:
         self._noted = now
         who = {"host": socket.gethostname(), "process": os.getpid(), "time": _now()}
         who["log"] = str(self.log)
-        storage.write_file(self.folder / WORKER, storage.json_bytes(who | fields))
+        _write(self.folder / WORKER, who | fields)
 
     def note_failure(self, **fields: Any) -> None:
         """Write why the run failed; `together` says with how many others it was trained."""
         content = {"time": _now(), "log": str(self.log)} | fields
-        storage.write_file(self.folder / FAILURE, storage.json_bytes(content))
+        _write(self.folder / FAILURE, content)
 
     def worker(self) -> dict[str, Any] | None:
         """Return the last note of the worker that began the run, if it has not ended it."""
@@ -95,18 +89,18 @@ class RunNotes:
 
     def clear_failure(self) -> None:
         """Forget an earlier failure."""
-        (self.folder / FAILURE).unlink(missing_ok=True)
+        remove_file(self.folder / FAILURE)
 
     def clear_worker(self) -> None:
         """Note that nobody works on the run any more."""
-        (self.folder / WORKER).unlink(missing_ok=True)
+        remove_file(self.folder / WORKER)
 
 
 def record_sweep(root: Path, runs: Sequence[SweepRun]) -> Path:
     """Write down the runs of a sweep, for `narl sweep --status`; return the file."""
     digest = hashlib.sha256(" ".join(sorted(run.id for run in runs)).encode()).hexdigest()[:10]
     path = root / SWEEPS / f"sweep-{digest}.json"
-    storage.write_file(path, storage.json_bytes({"runs": runs_to_json(runs), "time": _now()}))
+    _write(path, {"runs": runs_to_json(runs), "time": _now()})
     return path
 
 
@@ -124,12 +118,16 @@ def recorded_runs(root: Path) -> list[SweepRun]:
     return list(runs.values())
 
 
+def _write(path: Path, content: dict[str, Any]) -> None:
+    storage.write_file(path, storage.json_bytes(storage.with_checksum(content)))
+
+
 def _read(path: Path) -> dict[str, Any] | None:
+    """Return the JSON of a file; None if it is not there or is damaged."""
     try:
-        content = read_json(path)
+        return storage.without_checksum(read_json(path))
     except (OSError, ValueError):
         return None
-    return content if isinstance(content, dict) else None
 
 
 def _now() -> str:

@@ -16,6 +16,7 @@ from narl import __version__, storage
 from narl.console import note
 from narl.deep.config import Config as TrainingConfig
 from narl.errors import EnvironmentFault, Failure, InputError, first_line, system_error_line
+from narl.grouping import group_by
 from narl.sweeps.planned_run import SweepRun
 from narl.sweeps.run_notes import RunNotes
 from narl.tabular.config import Config as TabularConfig
@@ -42,7 +43,7 @@ def run_task(
     storage.check_root(root)
     enable_cache()
     log = RunNotes(root, runs[0].id).log
-    for batch in _batches(runs):
+    for batch in group_by(runs, lambda run: run.config.shape):
         if should_stop():
             return
         with _leased(batch, root, log) as (notes_of, found, mine):
@@ -62,19 +63,6 @@ def _other_version(run: SweepRun) -> InputError:
     )
 
 
-def _batches(runs: Sequence[SweepRun]) -> list[list[SweepRun]]:
-    """Return the runs that are done together; tabular runs follow each other."""
-    batches: dict[Any, list[SweepRun]] = {}
-    for run in runs:
-        config = run.config
-        if isinstance(config, TabularConfig):
-            key = run.id if config.swept is None else config.sweep
-        else:
-            key = "trainings"
-        batches.setdefault(key, []).append(run)
-    return list(batches.values())
-
-
 @contextlib.contextmanager
 def _leased(
     runs: Sequence[SweepRun], root: Path, log: Path
@@ -90,7 +78,13 @@ def _leased(
         for run in runs:
             if run.find_current(root) is not None:
                 found.append(run)
-            elif stack.enter_context(notes_of[run.id].lease(tries=3)):
+                continue
+            try:
+                is_leased = stack.enter_context(notes_of[run.id].lease())
+            except InputError as error:
+                _note_failure([run], error, notes_of)
+                continue
+            if is_leased:
                 # Another process may have finished the run before it freed the lease.
                 (mine if run.find_current(root) is None else found).append(run)
         for notes in (notes_of[run.id] for run in mine):
@@ -153,6 +147,7 @@ def _train_together(
     notes_of: Notes,
 ) -> None:
     from narl.deep.training_run import run_training
+    from narl.deep.user_parts import UserParts
 
     steps = mine[0].length
     returns: list[float] = []
@@ -177,6 +172,7 @@ def _train_together(
             on_epoch=on_epoch,
             on_resume=lambda step: note(f"continues from step {step}"),
             should_stop=should_stop,
+            parts=UserParts(env_timeout=mine[0].env_timeout),
         )
     except InputError as error:
         parts = [root / f"{run.id}{storage.PART_SUFFIX}" for run in mine]

@@ -76,6 +76,12 @@ def slurm_parameters(
 ) -> dict[str, Any]:
     """Return the parameters of the jobs as submitit names them for SLURM."""
     gpus = resources.gpus
+    minutes, margin = resources.minutes or DAY, SIGNAL_SECONDS // 60
+    if minutes <= margin:
+        raise InputError(
+            f"time: {minutes} min is too short; SLURM tells a job {margin} min before its time "
+            f"limit to write a checkpoint, so at least {margin + 1}"
+        )
     if gpus is not None and 0 < gpus < 1 and "gres" not in sbatch_options:
         raise InputError(
             f"gpus: SLURM gives whole GPUs, not {gpus:g}; give 1 and train more runs in one "
@@ -83,7 +89,7 @@ def slurm_parameters(
         )
     parameters: dict[str, Any] = {
         "job_name": "narl-sweep",
-        "time": resources.minutes or DAY,
+        "time": minutes,
         "cpus_per_task": resources.cpus or 1,
         "signal_delay_s": SIGNAL_SECONDS,
         "array_parallelism": jobs or 100,

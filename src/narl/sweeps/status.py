@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from narl import storage
+from narl.errors import InputError
 from narl.sweeps.planned_run import SweepRun
 from narl.sweeps.run_notes import RunNotes
 
@@ -58,17 +59,25 @@ class SweepStatus:
 
     def read(self) -> list[RunStatus]:
         """Return the state of every run now."""
-        for run in self.runs:
-            if run.id not in self._done and (finished := self._find(run, self._root)) is not None:
-                self._done[run.id] = _finished(run, finished, self._root)
-        return [self._done.get(run.id) or _open_status(run, self._root) for run in self.runs]
+        return [self._done.get(run.id) or self._read_one(run) for run in self.runs]
+
+    def _read_one(self, run: SweepRun) -> RunStatus:
+        try:
+            finished = self._find(run, self._root)
+        except InputError as error:  # a newer version of narl has written it
+            return RunStatus(run, "failed", error=str(error))
+        if finished is None:
+            return _open_status(run, self._root)
+        self._done[run.id] = _finished(run, finished, self._root)
+        return self._done[run.id]
 
 
 def _finished(run: SweepRun, finished: storage.Run, root: Path) -> RunStatus:
     log = RunNotes(root, run.id).log
     metrics = finished.metrics
-    step = int(metrics.get("steps" if run.is_training else "episodes") or 0)
-    returns = [x for x in metrics.get("final_return") or () if x is not None]
+    step, returns = _number(metrics, "steps" if run.is_training else "episodes"), []
+    if isinstance(final := metrics.get("final_return"), list):
+        returns = [float(x) for x in final if isinstance(x, int | float)]
     mean = sum(returns) / len(returns) if returns else None
     return RunStatus(run, "done", step, mean, log=str(log) if log.exists() else "")
 
@@ -93,7 +102,7 @@ def _open_status(run: SweepRun, root: Path) -> RunStatus:
 
 
 def _number(note: Mapping[str, Any], name: str) -> int:
-    """Return a whole number of a note, which anyone may have changed; 0 if it is none."""
+    """Return a whole number of a file, which anyone may have changed; 0 if it is none."""
     value = note.get(name, 0)
     return value if isinstance(value, int) else 0
 

@@ -7,12 +7,13 @@ then can they continue from their checkpoint.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from narl import storage
 from narl.deep.config import Config as TrainingConfig
+from narl.grouping import group_by
 from narl.sweeps.planned_run import SweepRun
 from narl.sweeps.run_notes import RunNotes
 
@@ -44,16 +45,14 @@ def make_tasks(
 
 
 def share_program(runs: Sequence[SweepRun]) -> list[list[SweepRun]]:
-    """Return the trainings in groups that one program can hold, and tabular runs as one group."""
-    groups: dict[Any, list[SweepRun]] = {}
-    for run in runs:
+    """Return the runs in groups that one program can hold, and tabular runs as one group."""
+
+    def program(run: SweepRun) -> Hashable:
         config = run.config
-        if isinstance(config, TrainingConfig):
-            key: Any = config.shape
-        else:
-            key = ("tabular",) if config.swept is None else config.sweep
-        groups.setdefault(key, []).append(run)
-    return list(groups.values())
+        alone = not isinstance(config, TrainingConfig) and config.swept is None
+        return "tabular" if alone else config.shape
+
+    return group_by(runs, program)
 
 
 def _begun_together(

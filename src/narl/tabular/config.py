@@ -76,7 +76,7 @@ class Config:
     """A number among the agent's options whose values run in one program, in experiments."""
 
     @property
-    def sweep(self) -> Config:
+    def shape(self) -> Config:
         """The configuration without its value of the swept option: equal for one program."""
         if self.swept is None:
             return self

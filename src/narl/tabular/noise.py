@@ -24,7 +24,7 @@ class NoiseProducts(NamedTuple):
     """The products ⟨ξ^m(s,a), v⟩ for the value vectors v of planning, in the order of planning."""
 
     carry: Any
-    """What the first call of `product` takes; every call returns that of the next one."""
+    """The first argument of the first call of `product`; a call returns that of the next call."""
     product: Callable[[Any, Int[Array, ""], Float[Array, " S"]], tuple[Float[Array, "M S A"], Any]]
 
 

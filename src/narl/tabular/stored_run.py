@@ -58,7 +58,7 @@ def run_configs(
     progress: Callable[[int], None] | None = None,
     fresh: bool = False,
 ) -> list[tuple[storage.Run, bool]]:
-    """Return the finished runs of one configuration, or of several of one `Config.sweep`.
+    """Return the finished runs of one configuration, or of several of one `Config.shape`.
 
     Each is found or run as by `run_config`; those of a sweep run together.
     """
