@@ -116,6 +116,11 @@ class BackgroundCompiler:
         self.seconds = 0.0
         """Seconds that callers of `wait_for` have waited for a program."""
         self._threads = ThreadPoolExecutor(num_cores(), thread_name_prefix="narl-compile")
+        self._programs: list[CompiledProgram] = []
+
+    def add(self, program: CompiledProgram) -> None:
+        """Release this program when the compiler is closed."""
+        self._programs.append(program)
 
     def submit(self, jitted: Any, shapes: Any) -> Future[Any]:
         """Begin to compile a jitted function for arguments of these shapes."""
@@ -131,8 +136,14 @@ class BackgroundCompiler:
         return program.result()
 
     def close(self) -> None:
-        """Stop compiling; programs that are being compiled are left to their threads."""
+        """Stop compiling and release the programs; those in the making are left to their threads.
+
+        A program occupies hundreds of memory maps, of which Linux gives a process 65 530. Programs
+        that wait for Python's search for garbage could use them up, and XLA would crash.
+        """
         self._threads.shutdown(wait=False, cancel_futures=True)
+        for program in self._programs:
+            program.release()
 
 
 def _compile(jitted: Any, shapes: Any) -> Any:
@@ -152,6 +163,11 @@ class CompiledProgram:
     def __init__(self, compiler: BackgroundCompiler, jitted: Any) -> None:
         self._compiler, self._jitted = compiler, jitted
         self._program: Future[Any] | None = None
+        compiler.add(self)
+
+    def release(self) -> None:
+        """Forget the function and its compiled program."""
+        self._jitted = self._program = None
 
     def compile_for(self, *arguments: Any) -> None:
         """Begin to compile the function for arguments of these shapes."""

@@ -1,6 +1,8 @@
 """Trainings on disk: found again, stopped anywhere and continued to the last bit."""
 
+import gc
 import logging
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,6 +52,25 @@ def test_finished_run_holds_the_outcome_and_is_found_again(whole):
     np.testing.assert_array_equal(arrays["interface.action_high"], [2.0])
     np.testing.assert_array_equal(arrays["eval_return"][-1], whole.metrics["final_return"])
     assert [row["eval_return"] for row in metrics_rows(whole)] == arrays["eval_return"].tolist()
+
+
+@slow
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="counts the maps of Linux")
+def test_compiled_programs_are_released_when_a_training_ends(whole, tmp_path):
+    """A program that waited for the search for garbage would hold hundreds of memory maps."""
+
+    def num_maps():
+        return len(Path("/proc/self/maps").read_text().splitlines())
+
+    train(CONFIG, tmp_path / "first")
+    gc.collect()
+    gc.disable()
+    try:
+        before = num_maps()
+        train(CONFIG, tmp_path / "second")
+        assert num_maps() < before + 100
+    finally:
+        gc.enable()
 
 
 @slow
