@@ -48,7 +48,7 @@ def try_ray_sweeps(number: int) -> Tally:
     """Run the test of Ray with 24 runs, whose workers, node and driver are killed, so often."""
     tally = Tally("Ray: 24 runs; workers, a node and the driver killed")
     test = Path(__file__).parents[1] / "sweeps" / "test_ray_executor.py"
-    command = [sys.executable, "-m", "pytest", "-q", "-n0", str(test), "-k", "lost_workers"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n0", str(test), "-k", "lost"]
     for i in range(number):
         with tally.trial(f"Ray sweep {i}", seconds=10 * SECONDS):
             variables = os.environ | {"NARL_TEST_SWEEP_RUNS": "24"}

@@ -391,7 +391,7 @@ def test_checkpoint_without_the_id_of_a_run_is_refused_for_a_run(two):
     assert names(two) == ["step-000000001", "step-000000002"]
 
 
-def test_checkpoint_older_than_ids_of_runs_is_loaded_for_any_run(two):
+def test_checkpoint_older_than_ids_of_runs_is_loaded_where_nothing_shows_another_run(two):
     for path in two.iterdir():
         manifest = json.loads((path / "manifest.json").read_bytes())
         older = {name: manifest[name] for name in ("step", "files")}

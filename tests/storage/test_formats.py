@@ -5,6 +5,7 @@ The fixtures were written by narl 0.1.0 before run folders had a "schema": a fin
 """
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -99,6 +100,55 @@ def test_unfinished_run_of_the_first_format_is_continued_to_its_end(root, cache)
     assert not run.path.exists()
     manifest = json.loads((root / run.id / storage.MANIFEST).read_bytes())
     assert manifest["schema"] == 1
+
+
+def refused(part: Path, cause: str) -> None:
+    """Check that the unfinished run is listed with this cause, and that nothing loads it."""
+    run = unfinished.open_unfinished_run(part)
+    assert run.problems == ("no checkpoint is intact", f"step-000000008 {cause}")
+    with pytest.raises(InputError, match=re.escape(f"{cause}; remove it, or train again")):
+        checkpoints.load_checkpoint(part / storage.CHECKPOINTS, run=run.id)
+    with pytest.raises(InputError, match=re.escape(cause)):
+        narl.load(part)
+
+
+def change_log(part: Path, *numbers: int) -> None:
+    """Change the returns in these rows of the metrics log of a run."""
+    log = part / storage.METRICS_LOG
+    rows = storage.rows_from_bytes(log.read_bytes())
+    for number in numbers:
+        rows[number]["eval_return"] = [-1.0]
+    log.write_bytes(storage.rows_to_bytes(rows))
+
+
+def test_checkpoint_of_the_first_format_of_another_run_is_refused(root):
+    part = unfinished_of(root).path
+    change_log(part, 0, 1)
+    refused(part, "is of another run: its metrics are not those in progress.jsonl")
+
+
+@pytest.mark.parametrize("changed", [(0,), (1,), None])
+def test_checkpoint_of_the_first_format_beside_a_damaged_log_is_loaded(root, changed):
+    part = unfinished_of(root).path
+    if changed is None:
+        (part / storage.METRICS_LOG).unlink()
+    else:
+        change_log(part, *changed)
+    assert unfinished_of(root).problems == ()
+    assert [row["eval_return"][0] < -1000 for row in narl.load(part).history] == [True, True]
+
+
+def test_checkpoint_of_the_first_format_in_a_run_of_a_later_version_is_refused(
+    root, tmp_path, monkeypatch
+):
+    old = unfinished_of(root)
+    for module in (provenance, runs, unfinished):
+        monkeypatch.setattr(module, "__version__", "0.2.0")
+    part = tmp_path / "later" / f"{storage.run_id(old.config)}{storage.PART_SUFFIX}"
+    shutil.copytree(old.path / storage.CHECKPOINTS, part / storage.CHECKPOINTS)
+    storage.record_config(part, old.config, 1)
+    cause = "is of a format that only narl 0.1.0 wrote, and narl 0.2.0 began the run"
+    refused(part, cause)
 
 
 def test_newer_format_is_refused_and_nothing_is_replaced(root, capsys):

@@ -31,7 +31,9 @@ def training_runs(algo: str = "sac", env: str = ENV, **axes: tuple[Any, ...]) ->
 def variables(programs: Path) -> dict[str, str]:
     """Return the environment variables of a process that runs a sweep."""
     own = {
-        "PYTHONPATH": os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)]),
+        "PYTHONPATH": os.pathsep.join(
+            str(folder) for folder in (TESTS.parent / "src", TESTS, TESTS / "sweeps")
+        ),
         "JAX_COMPILATION_CACHE_DIR": str(programs),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PLATFORMS": "cpu",

@@ -27,6 +27,7 @@ from narl.storage.files import (
     parse_json,
     to_json_values,
 )
+from narl.storage.first_format import sign_of_another_run
 from narl.storage.folder import (
     open_folder,
     remove_folder,
@@ -142,7 +143,10 @@ def checkpoint_problems(folder: Path, run: str | None = None) -> list[str]:
         try:
             if sum(os.lstat(file).st_size for file in path.glob("*")) >= BACKGROUND:
                 return []
-            cause = _other_run(_read(path, verify_only=True), run)
+            checkpoint = _read(path, verify_only=True)
+            if checkpoint.schema == 0:  # its content may show of which run it is
+                checkpoint = _read(path)
+            cause = _other_run(checkpoint, run)
         except (_Damaged, OSError) as error:
             causes.append(f"{path.name}: {error}")
             continue
@@ -151,12 +155,17 @@ def checkpoint_problems(folder: Path, run: str | None = None) -> list[str]:
 
 
 def _other_run(checkpoint: Checkpoint, run: str | None) -> str:
-    """Say why a checkpoint is not one of this run; empty if it is, or is older than ids of runs."""
+    """Say why a checkpoint is not one of this run; empty if it is, or nothing shows the contrary.
+
+    One that is older than ids of runs is compared with the folder around its own.
+    """
     if run is None or checkpoint.run == run:
         return ""
-    if checkpoint.run is None:
-        return "" if checkpoint.schema == 0 else f"has no id of a run, so it may not be of {run}"
-    return f"is of run {checkpoint.run}, not of {run}"
+    if checkpoint.run is not None:
+        return f"is of run {checkpoint.run}, not of {run}"
+    if checkpoint.schema == 0:
+        return sign_of_another_run(checkpoint.arrays, checkpoint.path.parent.parent)
+    return f"has no id of a run, so it may not be of {run}"
 
 
 class Checkpoints:

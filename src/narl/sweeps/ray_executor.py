@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,21 @@ from narl.sweeps.tasks import Task
 CONNECT_SECONDS = 10.0
 
 
+def worker_variables(gpu_share: float | None, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables that keep a worker to its share of a GPU, or to the CPU.
+
+    Ray (at least 2.60) leaves all GPUs visible to a task that has asked for none. JAX with CUDA
+    fails where no GPU is visible, unless the variables ``given`` to the process name the platform.
+    """
+    if gpu_share:
+        return gpu_variables(gpu_share)
+    return {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": given.get("JAX_PLATFORMS") or "cpu"}
+
+
 def _work(content: list[dict[str, Any]], root: str, gpu_share: float | None) -> None:
     """Do a task in a worker process of Ray."""
-    os.environ.update(gpu_variables(gpu_share))  # JAX is not loaded yet: the process is new
+    # JAX is not loaded yet: the process is new.
+    os.environ.update(worker_variables(gpu_share, os.environ))
     runs = runs_from_json(content)
     with output_to(RunNotes(Path(root), runs[0].id).log):
         run_task(runs, Path(root))
