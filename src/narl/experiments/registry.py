@@ -26,6 +26,7 @@ _PLACES = {
     "exploration": "exploration:EXPERIMENT",
     "choice": "choice:EXPERIMENT",
     "fewer-steps": "fewer_steps:EXPERIMENT",
+    "fading": "fading:EXPERIMENT",
     "discrete": "discrete:EXPERIMENT",
 }
 """The module and the name of every experiment, in the order of the paper, then ours."""

@@ -1,0 +1,162 @@
+"""Noise on rewards that fades (ours): does less noise later keep what was found?
+
+Also compared are two ideas that make InvertedPendulum quicker. The seeds are kept for tuning, so
+nothing is claimed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from narl.experiments.analysis import count_seeds, evaluation_returns, over_seeds
+from narl.experiments.experiment import Experiment, Findings, Result, Scale
+from narl.experiments.exploration import (
+    MOUNTAIN_CAR,
+    NOISY,
+    SMOKE,
+    TASKS,
+    chosen_options,
+    make_cell,
+    slug,
+)
+from narl.experiments.judgement import Part, comparison_table, judge_lower
+from narl.report.contents import Chart, Table
+from narl.report.training_curves import curve, rows_with_model
+
+if TYPE_CHECKING:
+    from narl.deep.config import Config
+
+TITLE = "Noise on rewards that fades"
+FREE_PENDULUM = "pendulum, cost 0"
+LEARNED = {MOUNTAIN_CAR: 90.0, FREE_PENDULUM: 100.0}
+"""The tasks, and the return from which on each counts as learned."""
+PLAIN = "as it is"
+VARIANTS: dict[str, dict[str, Any]] = {
+    PLAIN: {},
+    "annealed over half of the training": {"anneal_steps": 0.5},
+    "in units of the largest disagreement": {"noise_unit": "largest"},
+    "both": {"anneal_steps": 0.5, "noise_unit": "largest"},
+    "longer fits": {"least_model_batches": 50},
+    "layer normalisation": {"critic_norm": "layer"},
+}
+"""Options of every variant; `anneal_steps` as a share of the training."""
+FIRST_SEED = 200
+
+
+class _Size(NamedTuple):
+    tasks: tuple[str, ...]
+    num_seeds: int
+    options: Mapping[str, Any] = {}
+
+
+_SIZES: dict[Scale, _Size] = {
+    "smoke": _Size((MOUNTAIN_CAR,), 1, SMOKE),
+    "small": _Size((MOUNTAIN_CAR,), 1, {"steps": 5000}),
+    "paper": _Size(tuple(LEARNED), 10),
+}
+
+
+def _cell(task: str, variant: str, size: _Size) -> Config:
+    options = chosen_options(task, NOISY) | VARIANTS[variant] | dict(size.options)
+    if "anneal_steps" in options:
+        options["anneal_steps"] = int(
+            options["anneal_steps"] * options.get("steps", TASKS[task].steps)
+        )
+    seeds = tuple(range(FIRST_SEED, FIRST_SEED + size.num_seeds))
+    return make_cell(task, NOISY, seeds, options)
+
+
+def cells(scale: Scale) -> dict[str, Config]:
+    """Return every variant on every task, with the same seeds."""
+    size = _SIZES[scale]
+    return {
+        f"{task}: {variant}": _cell(task, variant, size)
+        for task in size.tasks
+        for variant in VARIANTS
+    }
+
+
+def _later(result: Result) -> Float[np.ndarray, "N E"]:
+    """Return the evaluations in the second half of the training."""
+    returns = evaluation_returns(result)
+    return returns[:, returns.shape[1] // 2 :]
+
+
+def _table(task: str, results: Mapping[str, Result]) -> Table:
+    rows: list[list[Any]] = []
+    for variant, result in results.items():
+        returns, later = evaluation_returns(result), _later(result)
+        learned = later >= LEARNED[task]
+        bonus = rows_with_model(result.rows())[-1]["bonus"]
+        rows.append(
+            [variant, float(returns.mean()), float(returns.mean(axis=1).min())]
+            + [float(returns[:, -1].mean()), float(learned.mean())]
+            + [int(learned.any(axis=1).sum()), int(learned.all(axis=1).sum())]
+            + [float(np.mean(bonus))]
+        )
+    return Table(
+        f"fading-{slug(task)}",
+        task.capitalize(),
+        ["noise", "mean return over the training", "worst seed's mean return", "final return"]
+        + ["share of later evaluations that are good", "seeds with a good one"]
+        + ["seeds with good ones only", "noise per imagined step at the end"],
+        rows,
+        "Later evaluations are those of the second half of the training, good ones have a return "
+        f"of at least {LEARNED[task]:g}.",
+    )
+
+
+def _differences(tasks: Mapping[str, Mapping[str, Result]]) -> Table:
+    """Return every variant's difference from the noise as it is, over the second half."""
+    judged = {}
+    for task, by_variant in tasks.items():
+        plain = _later(by_variant[PLAIN]).mean(axis=1)
+        for variant, result in by_variant.items():
+            if variant != PLAIN:
+                own = _later(result).mean(axis=1)
+                part = Part(PLAIN, plain, variant, own)
+                judged[f"{task}: {variant}"] = judge_lower([part], "return in the second half")
+    table = comparison_table("fading-differences", judged)
+    columns = ["noise", *table.columns[1:]]
+    return dataclasses.replace(table, title="Differences from the noise as it is", columns=columns)
+
+
+def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
+    """Return curves and a table per task, and the differences; nothing is claimed."""
+    size = _SIZES[scale]
+    tasks = {
+        task: {variant: results[f"{task}: {variant}"] for variant in VARIANTS}
+        for task in size.tasks
+    }
+    over = over_seeds(size.num_seeds)
+    return Findings(
+        about=f"NARL with noise on rewards, {count_seeds(size.num_seeds)} from {FIRST_SEED} on, "
+        "which are kept for tuning. The noise is that of `exploration`; variants take it to 0 by "
+        "the middle of the training, measure it by the largest disagreement so far, or leave it "
+        "and fit the models longer or normalise the critics' layers.",
+        charts=[
+            Chart(
+                f"fading-{slug(task)}-{name}",
+                f"{task.capitalize()}: {title}",
+                "environment steps",
+                title,
+                [curve(label, rows_with_model(x.rows()), key) for label, x in by_variant.items()],
+                caption=f"{over} {caption}",
+            )
+            for task, by_variant in tasks.items()
+            for name, key, title, caption in (
+                ("returns", "eval_return", "return", "Deterministic episodes after every epoch."),
+                ("noise", "bonus", "noise per imagined step", "The mean over imagined steps."),
+            )
+        ],
+        tables=[*(_table(task, found) for task, found in tasks.items()), _differences(tasks)],
+        claims=[],
+    )
+
+
+EXPERIMENT = Experiment("fading", TITLE, cells, analyse)
