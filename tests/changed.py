@@ -1,7 +1,7 @@
 """Run the fast tests that belong to the files given as arguments; for the pre-commit hook.
 
 `tests` mirrors `src/narl`: the tests of src/narl/deep/sac.py are tests/deep/test_sac*.py, those of
-src/narl/theory.py are in tests/theory. A module without such tests has all those of its folder.
+src/narl/cli.py are tests/test_cli*.py. A module without such tests has all those of its folder.
 """
 
 import subprocess

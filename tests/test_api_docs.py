@@ -1,8 +1,8 @@
-"""The public names of narl, narl.deep and narl.tabular are documented, with examples that run.
+"""The public names of the packages and modules are documented, with examples that run.
 
 A function names every argument under "Args:" and its result under "Returns:"; a class of fields has
 a text under every field; every function and class has an example. The pages docs/api/*.md list
-every public name.
+every public name. The page of narl.report has the arguments and one example for all its names.
 """
 
 import ast
@@ -26,7 +26,10 @@ import narl
 from narl.options import options_of
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("narl", "narl.deep", "narl.tabular")
+MODULES = ("narl.decomposition", "narl.optimism", "narl.stats", "narl.theory")
+PACKAGES = ("narl", "narl.deep", "narl.tabular", *MODULES)
+PAGES = (*PACKAGES, "narl.report")
+"""The pages docs/api/*.md beside the index."""
 TINY = {
     "steps": 60,
     "initial_steps": 20,
@@ -43,12 +46,19 @@ TRAINS = {"Agent", "KeepBest", "SaveEvery", "run_training"}
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
+def public_names(package: str) -> list[str]:
+    """Return `__all__`, or the classes and functions that a module without it defines."""
+    module = importlib.import_module(package)
+    own = [name for name, x in vars(module).items() if getattr(x, "__module__", "") == package]
+    return getattr(module, "__all__", [name for name in own if not name.startswith("_")])
+
+
 def public_objects() -> dict[str, Any]:
     """Return every public function and class by its longest name, each once."""
     objects = {}
     for package in PACKAGES:
         module = importlib.import_module(package)
-        for name in module.__all__:
+        for name in public_names(package):
             value = getattr(module, name)
             if inspect.isclass(value) or inspect.isfunction(value):
                 objects[f"{package}.{name}"] = value
@@ -130,7 +140,8 @@ def test_class_documents_its_fields_or_arguments(name: str) -> None:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_tables_and_types_have_a_text(package: str) -> None:
     module = importlib.import_module(package)
-    values = {name: getattr(module, name) for name in module.__all__ if not name.startswith("_")}
+    names = [name for name in public_names(package) if not name.startswith("_")]
+    values = {name: getattr(module, name) for name in names}
     plain = {
         name
         for name, value in values.items()
@@ -185,14 +196,48 @@ def test_wrong_examples_are_noticed() -> None:
 # --- pages of the reference -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", PAGES)
 def test_reference_lists_every_public_name(package: str) -> None:
-    module = importlib.import_module(package)
     page = (ROOT / "docs" / "api" / f"{package}.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\.\. (?:auto|py:)\w+:: (\w+)", page, re.MULTILINE)
     shared = re.findall(r"`(\w+)`", page.partition("<!-- elsewhere -->")[2])
     assert len(set(listed)) == len(listed)
-    assert {*listed, *shared} == {name for name in module.__all__ if name != "__version__"}
+    assert {*listed, *shared} == {*public_names(package)} - {"__version__"}
+
+
+def test_every_page_of_the_reference_is_checked() -> None:
+    pages = {path.stem for path in (ROOT / "docs" / "api").glob("*.md")}
+    assert pages == {*PAGES, "index"}
+
+
+def parameters_on_page(page: str) -> dict[str, list[str]]:
+    """Return the parameters below each name that a page documents itself."""
+    entries = re.split(r"^\.\. auto\w+:: ", page, flags=re.MULTILINE)[1:]
+    return {x.split()[0]: re.findall(r"^   :param (\w+): ", x, re.MULTILINE) for x in entries}
+
+
+def test_page_of_reports_documents_every_argument() -> None:
+    page = (ROOT / "docs" / "api" / "narl.report.md").read_text(encoding="utf-8")
+    documented = parameters_on_page(page)
+    expected = {
+        name: list(inspect.signature(getattr(narl.report, name)).parameters)
+        for name in narl.report.__all__
+    }
+    assert documented == expected
+
+
+def test_example_of_reports_uses_every_name_and_prints_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "api" / "narl.report.md").read_text(encoding="utf-8")
+    code, shown = re.search(
+        r"^```python\n(.*?)^```\n```text output\n(.*?)^```$", page, re.MULTILINE | re.DOTALL
+    ).groups()
+    for name in narl.report.__all__:
+        assert f"{name}(" in code, name
+    exec(code, {"narl": narl, "np": np})
+    assert capsys.readouterr().out.split() == shown.split()
 
 
 def test_page_of_the_reference_shows_the_options_of_its_examples() -> None:

@@ -1,8 +1,10 @@
-"""Suggestions in errors: only where a name is alike."""
+"""Hints in errors: a name only where it is alike, extras as the README installs them."""
+
+from pathlib import Path
 
 import pytest
 
-from narl.errors import did_you_mean, nearest, unknown
+from narl.errors import did_you_mean, install_hint, nearest, unknown
 
 
 @pytest.mark.parametrize(
@@ -33,3 +35,18 @@ def test_long_list_of_choices_is_left_out_beside_a_suggestion():
         "option: unknown value 'stps'; did you mean 'steps'?"
     )
     assert str(unknown("option", "xyz", names)).endswith("it must be one of " + ", ".join(names))
+
+
+def test_hint_on_an_extra_is_the_command_of_the_readme():
+    readme = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+    command, _, place = install_hint("video").partition(" in the ")
+    assert f"\n{command} " in readme
+    assert place == "folder of the clone"
+
+
+def test_no_message_or_page_installs_narl_from_an_index():
+    root = Path(__file__).resolve().parents[1]
+    pages = (*root.glob("src/**/*.py"), *root.glob("docs/**/*.md"), root / "README.md")
+    wrong = ("pip install narl", "pip install 'narl", 'pip install "narl')
+    texts = {path: path.read_text(encoding="utf-8") for path in pages}
+    assert [path for path, text in texts.items() if any(word in text for word in wrong)] == []

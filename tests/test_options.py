@@ -174,7 +174,11 @@ class Coffee:
             "foam: it has no effect with milk none and hot off, "
             "only with milk cow or oat and hot on",
         ),
-        ("sugar", {}, "sugar: it has no effect with milk none, only with milk cow or oat"),
+        (
+            "sugar",
+            {},
+            "sugar: it has no effect with milk none and cup 1, only with milk cow or oat, or cup 3",
+        ),
         ("sugar", {"cup": 3}, None),
         ("cup", {}, None),
     ],

@@ -87,7 +87,9 @@ def test_trace_becomes_a_table_of_seeds_and_episodes(traces, fake_pandas):
 
 def test_missing_pandas_is_one_line(traces, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    line = r"^pandas: pandas is not installed; pip install 'narl\[pandas\]'$"
+    line = (
+        r'^pandas: pandas is not installed; pip install -c constraints\.txt "\.\[pandas\]" in the'
+    )
     with pytest.raises(InputError, match=line):
         traces["psrl"].to_pandas()
 

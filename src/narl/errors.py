@@ -40,6 +40,11 @@ class EnvironmentFault(RuntimeError):
     """
 
 
+def install_hint(extra: str) -> str:
+    """Return the command that installs an extra of narl, which is installed from a clone."""
+    return f'pip install -c constraints.txt ".[{extra}]" in the folder of the clone'
+
+
 def first_line(text: str) -> str:
     """Return the first line of a text, at most 200 characters of it."""
     line = text.strip().splitlines()[0] if text.strip() else ""

@@ -10,7 +10,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from narl.errors import InputError
+from narl.errors import InputError, install_hint
 
 
 def import_on_first_use(package: str, *own_names: str) -> None:
@@ -68,9 +68,7 @@ def import_extra(module: str, extra: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise InputError(
-            f"{extra}: {module} is not installed; pip install 'narl[{extra}]'"
-        ) from None
+        raise InputError(f"{extra}: {module} is not installed; {install_hint(extra)}") from None
 
 
 def import_after(name: str, follower: str) -> None:

@@ -9,10 +9,18 @@ from narl.paper import implements
 
 
 class Choice(NamedTuple):
-    """The chosen members along the leading axis, one for every position of the other axes."""
+    """The chosen members along the leading axis, one for every position of the other axes.
+
+    Example:
+        >>> choice = narl.optimism.optimistic(jnp.array([1.0, 3.0, 2.0]))
+        >>> float(choice.value), int(choice.member), choice.admitted.tolist()
+        (3.0, 1, [True, True, True])
+    """
 
     value: Float[Array, "..."]
+    """The value of the chosen member."""
     member: Int[Array, "..."]
+    """The index of the chosen member."""
     admitted: Bool[Array, "M ..."]
     """Whether each member lies within the radius (without a radius, all do)."""
 
@@ -34,6 +42,22 @@ def optimistic(
     numbers whose distance from their mean counts, by default the values themselves. With
     ``above_only`` members below the mean are admitted at any distance. Only members ``among`` which
     one is chosen count, also in the mean; by default all do.
+
+    Args:
+        values: The values [M, …] among which is chosen, members first.
+        radius: The radius ε_M around the mean; None admits every member.
+        judged: Numbers [M, …] whose distance from their mean counts; by default ``values``.
+        above_only: Whether members below the mean are admitted at any distance.
+        among: A mask [M, …] of the members that can be chosen; by default all.
+
+    Example:
+        >>> values = jnp.array([0.0, 1.0, 5.0])  # the mean is 2
+        >>> choice = narl.optimism.optimistic(values, radius=1.5)
+        >>> float(choice.value), choice.admitted.tolist()
+        (1.0, [False, True, False])
+        >>> choice = narl.optimism.optimistic(values, radius=1.5, above_only=True)
+        >>> float(choice.value), choice.admitted.tolist()
+        (1.0, [True, True, False])
     """
     if radius is None:
         admitted = jnp.ones(values.shape, bool) if among is None else among

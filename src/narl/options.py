@@ -19,6 +19,17 @@ from narl.validation import as_plain, check_number, parse_seeds
 _KEY = "narl.option"
 
 
+class _NotNone:
+    """The type of `NOT_NONE`."""
+
+    def __str__(self) -> str:
+        return "other than none"
+
+
+NOT_NONE = _NotNone()
+"""In `Option.only_with`: every value but None."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Option:
     """The description of one field of a configuration."""
@@ -39,7 +50,8 @@ class Option:
     used_by: tuple[str, ...] = ()
     """The algorithms or agents that use the option; empty: all of them."""
     only_with: tuple[Mapping[str, tuple[Any, ...]], ...] = ()
-    """Values of other options that the option needs to have an effect: one of these sets."""
+    """Values of other options that the option needs to have an effect: one of these sets. Where an
+    algorithm or an agent does not use one of the others, it does not need its value either."""
     per_replica: Literal["", "number", "setup"] = ""
     """How the replicas of one program may differ in the option: in a number of the program's
     input, or in the way that they are set up; empty: they may not."""
@@ -175,40 +187,59 @@ def check_used_by(
 def check_effect(
     given: Iterable[str], options: Mapping[str, Option], values: Mapping[str, Any]
 ) -> None:
-    """Refuse options that have no effect beside these values of the others (`Option.only_with`)."""
+    """Refuse options that have no effect beside these values of the others (`Option.only_with`).
+
+    ``values`` holds the options that the algorithm or the agent uses.
+    """
     for name in given:
-        unmet = _unmet(options[name], values)
-        if unmet:
-            now = " and ".join(_with_value(other, [values[other]]) for other in unmet)
-            needed = " and ".join(_with_value(*condition) for condition in unmet.items())
+        if changes := _changes(options[name], values):
+            others = dict.fromkeys(other for change in changes for other in change)
+            now = " and ".join(_with_value(other, [values[other]]) for other in others)
+            needed = ", or ".join(map(_with_values, changes))
             raise NoEffect(name, f"it has no effect with {now}, only with {needed}; leave it out")
 
 
 def has_effect(description: Option, values: Mapping[str, Any]) -> bool:
     """Return whether an option has an effect beside these values of the others."""
-    return not _unmet(description, values)
+    return not _changes(description, values)
 
 
-def _unmet(description: Option, values: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return the other options that must change, with their valid values; empty if none must.
+def _changes(description: Option, values: Mapping[str, Any]) -> list[dict[str, list[Any]]]:
+    """Return the smallest changes of other options that would give an option an effect.
 
-    Of several ways to give the option an effect, those that change the fewest options are taken.
+    Each of them holds the valid values by name; changes of the same options are one. The list is
+    empty if the option has an effect.
     """
     ways = [
-        {other: valid for other, valid in needed.items() if values[other] not in valid}
-        for needed in description.only_with
+        {other: valid for other, valid in way.items() if not _is_met(other, valid, values)}
+        for way in description.only_with
     ]
-    if not ways:
-        return {}
-    names = min(ways, key=len).keys()
-    same = [way for way in ways if way.keys() == names]
-    return {
-        other: list(dict.fromkeys(value for way in same for value in way[other])) for other in names
-    }
+    if not all(ways):
+        return []
+    fewest = min(map(len, ways), default=0)
+    changes: dict[tuple[str, ...], dict[str, list[Any]]] = {}
+    for way in ways:
+        if len(way) == fewest:
+            change = changes.setdefault(tuple(way), {other: [] for other in way})
+            for other, valid in way.items():
+                change[other] += [value for value in valid if value not in change[other]]
+    return list(changes.values())
+
+
+def _is_met(name: str, valid: Sequence[Any], values: Mapping[str, Any]) -> bool:
+    """Return whether an option has one of the valid values, or is not used at all."""
+    if name not in values or values[name] in valid:
+        return True
+    return NOT_NONE in valid and values[name] is not None
+
+
+def _with_values(condition: Mapping[str, Sequence[Any]]) -> str:
+    """Return a condition as text, such as "noise gaussian or theorem and corrected on"."""
+    return " and ".join(_with_value(*each) for each in condition.items())
 
 
 def _with_value(name: str, values: Sequence[Any]) -> str:
-    """Return options as text, such as "noise gaussian or theorem"."""
+    """Return an option and its values as text, such as "noise gaussian or theorem"."""
     texts = [
         "on" if value is True else "off" if value is False else as_text(value) for value in values
     ]
@@ -289,21 +320,35 @@ def markdown_table(
     columns = ["option", "default", "values", *([] if used_by is None else ["used by"]), "meaning"]
     rows = [columns, ["---"] * len(columns)]
     for name, annotation, description, default in fields:
+        users = used_by(name) if used_by else ()
         meaning = f"{description.help}. {description.details}".strip().removesuffix(".") + "."
-        ways = [
-            " and ".join(_with_value(*condition) for condition in needed.items())
-            for needed in description.only_with
-        ]
-        meaning += f" Only with {'; or with '.join(ways)}." if ways else ""
+        meaning += _condition_as_text(description.only_with, users, used_by or (lambda _: ()))
         if description.search is not None:
             low, high = description.search
             meaning += f" `narl tune` searches from {low:g} to {high:g}."
         cells = [f"`{name}`", description.default_as_text(default) or "none"]
         cells.append(values_as_text(annotation, description))
         if used_by is not None:
-            cells.append(", ".join(used_by(name)) or "all")
+            cells.append(", ".join(users) or "all")
         rows.append([*cells, meaning.replace("|", "\\|")])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _condition_as_text(
+    ways: Sequence[Mapping[str, Sequence[Any]]],
+    users: Sequence[str],
+    used_by: Callable[[str], Sequence[str]],
+) -> str:
+    """Return the sentence on `Option.only_with`, with the users that it is about if not all."""
+    if not ways:
+        return ""
+
+    def is_bound(user: str) -> bool:
+        return all(any(user in (used_by(name) or users) for name in way) for way in ways)
+
+    bound = list(filter(is_bound, users))
+    start = "Only" if len(bound) == len(users) else f"For {' and '.join(bound)} only"
+    return f" {start} with {'; or with '.join(map(_with_values, ways))}."
 
 
 def values_as_text(annotation: Any, description: Option) -> str:

@@ -14,12 +14,13 @@ import numpy as np
 from jaxtyping import Float
 
 from narl.errors import InputError, unknown
+from narl.find_run import find_run
 from narl.grouping import differing_options
 from narl.lazy_names import import_extra
 from narl.options import as_text
 from narl.palette import ALGORITHM_COLOURS, COLOURS, Look, assign_looks
 from narl.stats import median_iqr
-from narl.storage import METRICS_LOG, Run, UnfinishedRun, default_root, find_run, rows_from_bytes
+from narl.storage import METRICS_LOG, Run, UnfinishedRun, default_root, rows_from_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,8 +82,8 @@ def plot(
     over the seeds of trainings.
 
     Args:
-        *runs: Traces or agents, stored runs, or names of stored runs: an id, the beginning of an id
-            or a folder.
+        *runs: Traces or agents, stored runs, or names of stored runs as on the command line: an id,
+            its beginning or its last ten digits, a folder, or "latest".
         metric: regret, optimism, estimation_error, value or realised_return of tabular runs, by
             default the cumulative regret; a column of docs/metrics.md of trainings, by default the
             return.

@@ -81,7 +81,9 @@ def test_doctor_notes_what_recording_lacks(call, monkeypatch, installed):
     assert result["extras"]["pygame"] == ("1.0" if installed else None)
     assert len(result["notes"]) == (0 if installed else 2)
     text = call("doctor").out
-    assert text.count("; pip install 'narl[video]'") == len(result["notes"])
+    assert text.count(
+        '; pip install -c constraints.txt ".[video]" in the folder of the clone'
+    ) == len(result["notes"])
     assert "no problems" in text
 
 

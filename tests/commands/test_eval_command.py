@@ -177,7 +177,9 @@ def test_missing_encoder_does_not_lose_the_returns(evaluate, tmp_path, monkeypat
     answer = evaluate("--video", "toy.gif", "--episodes", "2")
     assert answer.status == 1
     assert "returns of 2 episodes" in answer.out
-    assert "imageio-ffmpeg is not installed; pip install 'narl[video]'" in answer.err
+    assert (
+        'imageio-ffmpeg is not installed; pip install -c constraints.txt ".[video]"' in answer.err
+    )
     assert list(tmp_path.iterdir()) == []
 
 

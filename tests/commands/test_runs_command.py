@@ -103,7 +103,7 @@ def test_run_is_named_by_the_end_of_its_id_or_latest(call, tabular_runs):
     answer = call("runs", "show", "latest", "--runs", "empty")
     assert answer.status == 2
     assert answer.err == (
-        "narl: RUN: the folder empty holds no runs; --runs DIR names another folder\n"
+        "narl: RUN: the folder empty holds no runs; name another (--runs, NARL_RUNS)\n"
     )
 
 

@@ -263,13 +263,13 @@ WRONG = {
     "Hopper-v5 --video x.mp4": "--video: unknown option; train first",
     "Hopper-v5 --hidden 256,": "--hidden: '256,' is wrong; it must be whole numbers with commas",
     "Hopper-v5 --no-until-solved": "--no-until-solved: unknown option",
-    "Hopper-v5 --elites 2": "--elites: it has no effect with noise=model; leave it out",
+    "Hopper-v5 --elites 2": "--elites: it has no effect with noise model",
     "Hopper-v5 --algo thompson --elites 2": "--elites: it has no effect with algorithm thompson",
     "Hopper-v5 --noise reward --radius 1": "--radius: it has no effect with noise reward",
     "Walker2d-v5 --until-solved": "--until-solved: no return counts as solved for Walker2d-v5",
     "Pendulum-v1 --termination known": "--termination: ",
     "Hopper-v5 --tensorboard logs": "--tensorboard: tensorboardX is not installed; pip install",
-    "Hopper-v5 --wandb project": "--wandb: wandb is not installed; pip install 'narl[wandb]'",
+    "Hopper-v5 --wandb project": "--wandb: wandb is not installed; pip install -c constraints.txt",
 }
 
 

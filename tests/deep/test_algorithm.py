@@ -304,16 +304,6 @@ def test_update_takes_the_reward_and_the_value_that_optimism_chooses(
     assert target_of_update(*candidates, params) == pytest.approx(target, rel=1e-5)
 
 
-def test_update_chooses_among_the_elites_by_their_rank(fresh):
-    """Member 0 leads in reward and value, and its error is the largest of the three."""
-    algorithm = make_algorithm(**THREE, choose_among="elites", elites=2)
-    ensemble = constant_ensemble([[0.0, 0.0]] * 3)._replace(ranked=jnp.array([2, 1, 0]))
-    state = fresh._replace(ensemble=ensemble, params=replica_params(num_elites=2))
-    rewards, values, _ = (jnp.array(row, jnp.float32)[:, None] for row in LEADER)
-    choose = algorithm._choose(state, info(20))
-    assert [x.tolist() for x in choose(jax.random.key(0), rewards, values)] == [[3.0], [8.0]]
-
-
 def test_strength_falls_after_random_steps_and_lot_stays_for_an_episode(fresh):
     """Ten random steps, then optimism falls over 20 steps."""
 

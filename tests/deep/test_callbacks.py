@@ -40,6 +40,13 @@ def test_stop_when_no_better_counts_evaluations_in_turn():
         narl.StopWhenNoBetter(0)
 
 
+def test_repr_of_keep_best_is_its_best_return(tmp_path):
+    keep = narl.KeepBest()
+    assert repr(keep) == "KeepBest: no epoch has ended yet"
+    keep.mean_return, keep.step, keep.folder = 12.34, 40, tmp_path
+    assert repr(keep) == f"KeepBest: mean return 12.3 at step 40, saved in {tmp_path}"
+
+
 def test_best_policies_are_kept_replica_by_replica():
     best = BestPolicies()
     for step, returns, weight in (

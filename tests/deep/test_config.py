@@ -146,16 +146,6 @@ def test_paper_preset_is_a_reading_that_options_change():
     assert make_config("Pendulum-v1", preset="paper", exclude="above").exclude == "above"
     goal = "MountainCarContinuous-v0"  # a preset of the environment that sets noise_scale
     assert make_config(goal, preset="paper") == make_config(goal, preset="paper", radius=0.1)
-    # Options of optimism that do have an effect together are accepted.
-    for given in (
-        {"noise": "reward", "noise_scale": 0.1, "elites": 2},
-        {"noise": "both", "radius": None},
-        {"exclude": "ball", "fallback": "random", "radius_unit": "spread"},
-        {"anneal_steps": 9, "anneal": "radius"},
-        {"anneal_steps": 9, "elites": 1},
-        {"optimism_at": "update", "elites": 1},
-    ):
-        make_config("Pendulum-v1", **given)
 
 
 def test_given_values_win_over_preset_and_none_means_not_given():
@@ -244,19 +234,6 @@ def test_buffers_hold_what_retention_and_length_need():
         ({"algo": "mbpo", "elites": 9, "members": 4}, "elites", "nearest valid value is 4"),
         ({"initial_steps": 600, "learn_after": 500}, "learn_after", "nearest valid value is 600"),
         ({"until_solved": True}, "until_solved", "solved_return"),
-        # Options that another option leaves without effect.
-        ({"noise": "reward", "optimism_at": "update"}, "optimism_at", "noise reward"),
-        ({"noise": "reward", "radius": 1.0}, "radius", "noise reward"),
-        ({"noise_scale": 1.0}, "noise_scale", "noise model"),
-        ({"elites": 2}, "elites", "noise=model"),
-        ({"anneal": "share"}, "anneal", "without anneal_steps"),
-        ({"noise": "reward", "anneal_steps": 9, "anneal": "share"}, "anneal", "noise=reward"),
-        ({"joint": True, "exclude_by": "return"}, "exclude_by", "joint"),
-        ({"draw": "mean", "score": "draw"}, "score", "draw"),
-        ({"optimism_at": "update", "value_samples": 2}, "value_samples", "optimism_at"),
-        ({"noise": "reward", "preset": "paper"}, "preset", "noise reward"),
-        ({"fallback": "random"}, "fallback", "exclude above"),
-        ({"radius": None, "radius_unit": "spread"}, "radius_unit", "radius=none"),
         ({"radius": None, "anneal_steps": 9, "anneal": "radius"}, "anneal", "give a radius"),
         ({"rollout_schedule": (1, 2, 3)}, "rollout_schedule", "20,150,1,15"),
         ({"rollout_schedule": (5, 1, 1, 1)}, "rollout_schedule", "20,150,1,15"),

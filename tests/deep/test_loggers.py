@@ -117,7 +117,8 @@ def test_wandb_logger_writes_all_scalars(monkeypatch):
 )
 def test_missing_package_is_named_with_extra(monkeypatch, make, package, extra):
     monkeypatch.setitem(sys.modules, package, None)
-    line = rf"^{extra}: {package} is not installed; pip install 'narl\[{extra}\]'$"
+    command = rf'pip install -c constraints\.txt "\.\[{extra}\]" in the folder of the clone'
+    line = f"^{extra}: {package} is not installed; {command}$"
     with pytest.raises(InputError, match=line):
         make("logs")
 

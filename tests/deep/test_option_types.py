@@ -12,7 +12,9 @@ from narl.deep.config import Config
 from narl.deep.option_types import AgentSettings, Settings
 from narl.options import option_fields
 from narl.tabular.checked_options import all_option_fields
+from narl.tabular.config import Config as TabularConfig
 from narl.tabular.option_types import AgentSettings as TabularSettings
+from narl.tabular.option_types import Settings as TabularConfigSettings
 from narl.tabular.options import AGENT_OPTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,6 +56,17 @@ def test_settings_of_tabular_agents_allow_what_some_agent_takes():
         assert kinds_of(hint) == set().union(*map(kinds_of, declared)), name
 
 
+def test_settings_of_a_tabular_configuration_are_its_fields_and_those_of_agents():
+    hints = typing.get_type_hints(TabularConfigSettings)
+    agents = typing.get_type_hints(TabularSettings)
+    own = {name: hint for name, hint in hints.items() if name not in agents}
+    declared = {field.name: field for field in option_fields(TabularConfig)}
+    assert set(own) == set(declared) - {"agent", "env"}
+    for name in set(own) - {"seeds", "preset"}:
+        assert own[name] == declared[name].annotation, name
+    assert kinds_of(own["preset"]) == {*declared["preset"].option.choices, type(None)}
+
+
 @pytest.mark.slow
 def test_mypy_finds_misspelled_and_mistyped_settings(tmp_path):
     program = tmp_path / "program.py"
@@ -65,6 +78,9 @@ def test_mypy_finds_misspelled_and_mistyped_settings(tmp_path):
         "narl.run('psrl', 'riverswim', seeds='0:5', members=3)\n"
         "narl.run('psrl', 'riverswim', memebers=3)\n"
         "narl.deep.make_config('X', 'narl', exclude='bal')\n"
+        "narl.tabular.make_config('psrl', 'riverswim', episodes=9, seeds='0:3', tau=2.0)\n"
+        "narl.tabular.make_config('psrl', 'riverswim', alpha=3)\n"
+        "narl.tabular.make_config('psrl', 'riverswim', episodes='9')\n"
     )
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", str(program)],
@@ -74,4 +90,4 @@ def test_mypy_finds_misspelled_and_mistyped_settings(tmp_path):
         check=False,
     )
     lines = [line for line in done.stdout.splitlines() if "program.py" in line and "error" in line]
-    assert [int(line.split(":")[1]) for line in lines] == [2, 3, 6, 7], done.stdout
+    assert [int(line.split(":")[1]) for line in lines] == [2, 3, 6, 7, 9, 10], done.stdout

@@ -31,6 +31,18 @@ def test_policy_before_learning_is_that_of_the_first_state(monkeypatch):
             np.testing.assert_array_equal(layer.b, expected.b[i])
 
 
+def test_repr_of_a_policy_describes_it_without_its_weights(untrained):
+    lines = repr(untrained.policy).splitlines()
+    seeds = untrained.policy.seeds
+    assert lines[0] == f"policy of {len(seeds)} seed{'s' * (len(seeds) != 1)}"
+    facts = {line.split("  ")[1]: line.split("  ", 2)[2].strip() for line in lines[1:]}
+    assert facts["observations"] == "shape (2,)"
+    assert facts["actions"] == "Box(-2.0, 2.0, (1,), float32)"
+    hidden = untrained.config.hidden
+    assert facts["hidden layers"] == ", ".join(map(str, hidden))
+    assert "array" not in repr(untrained.policy)
+
+
 def test_action_has_shape_bounds_and_type_of_the_environment(untrained):
     action, state = untrained.predict(OBS)
     assert (action.shape, action.dtype, state) == ((1,), np.float32, None)

@@ -133,6 +133,33 @@ def test_hucrl_takes_best_of_hallucinated_steps(reach):
     assert gain.mean() > 0.88 * largest
 
 
+def few_draws(num_candidates):
+    """Return η of H-UCRL with so few candidates, the first of which is η = 0."""
+    config = tiny_config(discount=0.5, num_candidates=num_candidates)
+    params = replica_params(reach=1.0)
+    rules = (RULES["hucrl"],)
+    context = make_context(OPTIMIST, SAC, params, rules, config=config)
+    batch = imagine_step(KEY, context, jnp.zeros((NUM_ROWS, 1)), jnp.zeros(NUM_ROWS)).batch
+    eta = np.stack([batch.reward - 2.0, batch.next_obs[:, 0] - 7 / 3]) / np.array(STD)[:, None]
+    return np.where(np.abs(eta) < 1e-5, 0.0, eta)
+
+
+def test_hucrl_with_one_candidate_takes_the_mean():
+    assert not few_draws(1).any()
+
+
+def test_hucrl_weighs_reward_against_discounted_value():
+    """Beside η = 0 there is one draw, taken where r + γV(s') gains: in half of the square."""
+    eta = few_draws(2)
+    is_drawn = eta.any(axis=0)
+    gain = eta[0] * STD[0] + 0.5 * eta[1] * STD[1]
+    assert (gain[is_drawn] > 0).all()
+    assert 0.4 < is_drawn.mean() < 0.6
+    # The draws cover the half of [−1, 1]² in which the gain is above 0, also its two narrow ends.
+    assert eta[0].min() < -0.3
+    assert eta[1].min() < -0.8
+
+
 def test_hucrl_with_reach_zero_has_the_noise_of_one_elite_member():
     noisy = constant_ensemble([[1.0, 1.0], [1.0, 1.0], [4.0, 5.0]], logvar=0.0)
     plain, mean = imagine("mbpo", noisy).batch, imagine("hucrl", noisy, reach=0.0).batch

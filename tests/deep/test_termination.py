@@ -147,7 +147,6 @@ LIMITS = {
         [(0.4499, 0.01), (0.45, -0.001), (0.6, -0.07), (NAN, 0.01), (0.5, NAN)],
         [(0.45, 0.0), (0.46, 0.0), (0.6, 0.07)],
     ),
-    "half_cheetah": (17, [(0, 0), (NAN, 0), (INF, INF)], []),
     "never": (2, [(0, 0), (NAN, 0), (INF, INF)], []),
 }
 """Size of observations, and first entries of observations that continue and that terminate."""

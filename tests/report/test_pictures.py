@@ -44,13 +44,6 @@ def test_one_legend_covers_no_panel(pictures: ModuleType) -> None:
     assert len(set(looks)) == len(looks) == 6
 
 
-def test_band_is_cut_off_at_the_lowest_and_highest_seed(pictures: ModuleType) -> None:
-    series = pictures.Series("A", [1, 2], [5.0, 5.0], [1.0, 4.0], [9.0, 6.0])
-    run = pictures.Training("task: A", "run", "", [0, 1], [1, 2], [[2.0, 0.0], [8.0, 10.0]])
-    cut = pictures._within_seeds(series, [run], "Task")
-    assert (cut.low, cut.high, cut.y) == ([2.0, 4.0], [8.0, 6.0], series.y)
-
-
 def test_line_of_what_narl_assumes_is_whole(pictures: ModuleType) -> None:
     first = pictures.draw_idea().axes[0]
     (assumed,) = [line for line in first.lines if to_hex(line.get_color()) == pictures.NARL]

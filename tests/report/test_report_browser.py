@@ -1,5 +1,6 @@
 """The report in a browser: charts drawn, interaction, and nothing loaded from outside."""
 
+import dataclasses
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -7,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from fake_outcomes import fake_sections, line_chart, small_section
-from test_page import HOSTILE
+from test_page import HOSTILE, RESULTS
 from test_run_list import training_section
 
-from narl.report.contents import Introduction, Series, Table
+from narl.report.contents import Introduction, Series, Table, load_outcome
 from narl.report.number_format import format_rows
 from narl.report.page import chart_anchor, compose_page
 from narl.report.series import RANK, choose_looks, lines_of
@@ -324,3 +325,17 @@ def test_wide_tables_fit_a_desktop_and_scroll_inside_themselves_on_a_phone(open_
     tab.page.set_viewport_size({"width": 390, "height": 844})
     assert scroll.evaluate(size)[0] > 100
     assert tab.page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_first_chart_is_near_the_top_and_all_tables_of_the_results_fit(open_page) -> None:
+    names = ("fig1a", "exploration", "discrete")
+    sections = [load_outcome(RESULTS / f"{name}-paper.json").section() for name in names]
+    others = [dataclasses.replace(sections[0], id=f"other-{i}") for i in range(13)]
+    tab = open_page(compose_page([*sections, *others]))
+    top = "document.querySelector('figure.chart').getBoundingClientRect().top + scrollY"
+    assert tab.page.evaluate(top) < 1.5 * 900
+    tab.page.evaluate("document.querySelectorAll('details').forEach(part => part.open = true)")
+    boxes = tab.page.locator(".scroll")
+    wider = boxes.evaluate_all("boxes => boxes.map(e => e.scrollWidth - e.clientWidth)")
+    assert len(wider) > 60
+    assert max(wider) <= 1

@@ -10,11 +10,11 @@ from fake_outcomes import fake_sections, growing, line_chart
 from narl.palette import Look
 from narl.report.contents import Chart, Series
 from narl.report.figures import draw_figure
+from narl.report.label_colours import algorithm_of
 from narl.report.number_format import format_column, format_number, format_rows
 from narl.report.series import (
     MEMBERS,
     RANK,
-    algorithm_of,
     choose_looks,
     form_of,
     lines_of,

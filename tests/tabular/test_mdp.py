@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from agent_data import noisy_mdp
 
+from narl import tabular
 from narl.errors import InputError
 from narl.tabular.checked_mdp import make_mdp
 from narl.tabular.envs import deep_sea
@@ -57,3 +58,38 @@ def test_large_deep_sea_is_solved_and_run_exactly():
     assert trace.regret.shape == (1, 2)
     # A policy that never earns the reward pays up to .01 for its moves to the right.
     assert ((trace.regret >= 0.99 - 1e-5) & (trace.regret <= 1.0)).all()
+
+
+# --- MDPs by name -----------------------------------------------------------------------------
+
+
+def test_functions_of_an_mdp_take_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    mdp = tabular.riverswim()
+    policy = np.ones((mdp.horizon, mdp.num_states), int)
+    assert tabular.solve("riverswim").value == tabular.solve(mdp).value
+    assert tabular.policy_value("riverswim", policy) == tabular.policy_value(mdp, policy)
+    by_name, given = (tabular.evaluate(x, policy) for x in ("riverswim", mdp))
+    np.testing.assert_array_equal(by_name, given)
+    assert tabular.to_gymnasium("riverswim").mdp.name == "riverswim"
+    assert tabular.scale_rewards("riverswim").name == "riverswim-scaled"
+    path = tabular.save_npz("river.npz", "riverswim")
+    assert tabular.solve(path).value == tabular.solve("river.npz").value == tabular.solve(mdp).value
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        tabular.solve,
+        lambda mdp: tabular.evaluate(mdp, np.zeros((20, 6), int)),
+        lambda mdp: tabular.policy_value(mdp, np.zeros((20, 6), int)),
+        tabular.to_gymnasium,
+        tabular.scale_rewards,
+        lambda mdp: tabular.save_npz("river.npz", mdp),
+    ],
+)
+def test_wrong_mdp_is_one_line(use):
+    with pytest.raises(InputError, match=r"^env: unknown value 'riverswin'; did you mean 'river"):
+        use("riverswin")
+    with pytest.raises(InputError, match=r"^mdp: a int given; it must be a TabularMDP or a name$"):
+        use(3)

@@ -152,7 +152,8 @@ class Argument(typing.NamedTuple):
 def arguments_of(config: type, group: str = "") -> list[Argument]:
     """Return the arguments of a command from its dataclass and the dataclasses nested in it.
 
-    The heading of a nested dataclass is the group of its options.
+    The heading of a nested dataclass is the group of its options, except for a field whose metadata
+    name another ``group``.
     """
     hints = typing.get_type_hints(config, include_extras=True)
     texts = field_texts(config)
@@ -173,12 +174,13 @@ def arguments_of(config: type, group: str = "") -> list[Argument]:
         positional = tyro.conf.Positional in extras
         name = field.name.upper() if positional else "--" + field.name.replace("_", "-")
         required = field.default is dataclasses.MISSING
-        argument = Argument(name, kind, optional, positional, many, required, group=group)
+        argument = Argument(name, kind, optional, positional, many, required)
         arguments.append(
             argument._replace(
                 metavar=getattr(given, "metavar", None) or "",
                 help=getattr(given, "help", None) or texts.get(field.name, ""),
                 hint=str(getattr(given, "help_behavior_hint", None) or ""),
+                group=field.metadata.get("group", group),
             )
         )
     return arguments

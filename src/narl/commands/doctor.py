@@ -14,7 +14,7 @@ from typing import Any
 from narl import __version__
 from narl.commands.arguments import RunsFolder, Switch, parse, runs_folder
 from narl.compilation import num_cores
-from narl.errors import InputError
+from narl.errors import InputError, install_hint
 
 PACKAGES = (
     *("jax", "jaxlib", "optax", "numpy", "scipy", "gymnasium", "mujoco", "imageio"),
@@ -85,7 +85,7 @@ def examine(runs: Path | None = None) -> dict[str, Any]:
         "rendering": _rendering(problems),
         **_disk(runs, problems),
         "notes": [
-            f"without {name} {what}; pip install 'narl[{EXTRAS[name]}]'"
+            f"without {name} {what}; {install_hint(EXTRAS[name])}"
             for name, what in RECORDING.items()
             if extras[name] is None
         ],
@@ -116,7 +116,8 @@ def _device(problems: list[str]) -> dict[str, Any]:
     first = devices[0]
     if first.platform == "cpu" and NVIDIA.exists():
         problems.append(
-            "JAX uses the CPU although there is an NVIDIA GPU; install narl[cuda], see nvidia-smi"
+            "JAX uses the CPU although there is an NVIDIA GPU; see nvidia-smi, and "
+            f"{install_hint('cuda')}"
         )
     return {"platform": first.platform, "kind": first.device_kind, "count": len(devices)}
 

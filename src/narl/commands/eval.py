@@ -19,8 +19,8 @@ from narl.commands.arguments import (
     runs_folder,
     value,
 )
-from narl.commands.find_run import RUN_HELP, find_policy
 from narl.errors import EnvironmentFault, Failure, InputError
+from narl.find_run import POLICY_HELP, find_policy
 from narl.validation import check_count
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Eval:
     episodes are the same at every call, and none of them was played during the training.
     """
 
-    run: Annotated[Positional[str], value("RUN", help=f"{RUN_HELP}; or a saved agent's folder")]
+    run: Annotated[Positional[str], value("RUN", help=POLICY_HELP)]
     episodes: Annotated[int, value("N", "(default: 10)")] = 10
     """episodes of each seed"""
     seed: Annotated[int | None, value("SEED", "(default: all)")] = None

@@ -17,8 +17,8 @@ from narl.commands.arguments import (
     runs_folder,
     value,
 )
-from narl.commands.find_run import RUN_HELP
 from narl.errors import EnvironmentFault, Failure
+from narl.find_run import POLICY_HELP
 from narl.validation import check_count
 
 EXAMPLE = "narl play latest --episodes 3"
@@ -31,7 +31,7 @@ class Play:
     Without a screen, record a video: narl eval RUN --video F.mp4.
     """
 
-    run: Annotated[Positional[str], value("RUN", help=f"{RUN_HELP}; or a saved agent's folder")]
+    run: Annotated[Positional[str], value("RUN", help=POLICY_HELP)]
     episodes: Annotated[int, value("N", "(default: 3)")] = 3
     """episodes to play"""
     seed: Annotated[int | None, value("SEED", "(default: the first)")] = None

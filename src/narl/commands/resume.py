@@ -24,8 +24,8 @@ from narl.commands.arguments import (
     runs_folder,
     value,
 )
-from narl.commands.find_run import RUN_HELP, find_run
 from narl.errors import InputError
+from narl.find_run import RUN_HELP, find_run
 
 if TYPE_CHECKING:
     from narl.storage import Run

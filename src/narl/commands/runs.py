@@ -10,8 +10,8 @@ from typing import Annotated
 from tyro.conf import Positional
 
 from narl.commands.arguments import RunsFolder, Switch, parse, runs_folder, value
-from narl.commands.find_run import RUN_HELP, find_run, find_run_folder
 from narl.errors import InputError, did_you_mean
+from narl.find_run import RUN_HELP, find_run, find_run_folder
 
 HELP = """\
 usage: narl runs [list | show RUN | compare RUN... | remove RUN...] [OPTIONS]

@@ -21,7 +21,7 @@ from narl.commands.config_arguments import ConfigCommand
 from narl.deep.checked_config import OTHER_NAMES
 from narl.deep.config import Config
 from narl.errors import InputError
-from narl.options import option_fields
+from narl.options import option_fields, options_of
 from narl.validation import check_count
 
 EXAMPLE = "narl train InvertedPendulum-v5 --algo narl --members 3 --radius 0.1 --seeds 0:5"
@@ -52,7 +52,9 @@ class TrainArguments:
       see narl train --extend --help.
     """
 
-    stop_at_return: Annotated[float | None, value("X")] = None
+    stop_at_return: Annotated[float | None, value("X")] = dataclasses.field(
+        default=None, metadata={"group": options_of(Config)["stop_when_no_better"].group}
+    )
     """stop when every seed has reached this return; short for --solved-return X --until-solved"""
     checkpoint_every: Annotated[int | None, value("N", "(default: 1)")] = None
     """epochs between two checkpoints"""

@@ -27,7 +27,7 @@ from narl.deep.env_code import foreign_module
 from narl.deep.finite_check import NonFiniteError
 from narl.deep.loggers import Logger, tensorboard_logger, wandb_logger
 from narl.deep.training_run import run_training
-from narl.display import figure, mean_figure
+from narl.display import counted, figure, mean_figure
 from narl.errors import EnvironmentFault, Failure, system_error_line
 from narl.interrupts import run_with_checkpoint
 from narl.storage import PART_SUFFIX, Run, UnfinishedRun
@@ -170,11 +170,25 @@ def print_training(run: Run, was_found: bool, again: str = "--fresh") -> None:
         f"{metrics['updates']} updates, mean return {mean_figure(metrics['final_return'])}"
     )
     console.print(table)
+    if reason := _reason_of_early_stop(run):
+        console.print(f"stopped early: {reason}")
     if was_found:
         console.print(f"found, not trained again ({again} trains it again)")
     else:
         console.print(_times(metrics["seconds"]))
     console.print(f"kept in {run.path}; `narl report {run.path}` draws it", soft_wrap=True)
+
+
+def _reason_of_early_stop(run: Run) -> str:
+    """Return why a training ended before its last step; "" if it did not."""
+    settings, metrics = run.config.get("settings", {}), run.metrics
+    if metrics["steps"] >= settings.get("steps", 0):
+        return ""
+    if run.config.get("until_solved") and None not in metrics["solved_step"]:
+        return f"every seed has reached the return {settings['solved_return']:g}"
+    if (patience := settings.get("stop_when_no_better")) is not None:
+        return f"{counted(patience, 'evaluation')} in turn no better than the best one"
+    return ""
 
 
 def _times(seconds: dict[str, float]) -> str:

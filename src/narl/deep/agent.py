@@ -89,7 +89,7 @@ class Agent(AgentResults):
                 raise InputError(f"algo: {kind} is {self.algo}; leave it out, or make narl.Agent")
             self.algo = algo
         user_env = None if isinstance(env, str) else UserEnvironment(env)
-        one_env = user_env is not None and user_env.is_instance
+        one_env = user_env is not None and user_env.instance is not None
         given: dict[str, Any] = {**options}
         given["seeds"] = check_seeds((seed,) if seeds is None else seeds, one_env=one_env)
         if termination is not None:

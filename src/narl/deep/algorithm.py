@@ -29,15 +29,8 @@ from narl.deep.config import Config
 from narl.deep.ensemble import Ensemble, init_ensemble
 from narl.deep.ensemble_fit import FitReport, fit_ensemble
 from narl.deep.networks import draw_action, mode_action, twin_values
-from narl.deep.replay_buffer import (
-    Replay,
-    add_one,
-    make_replay,
-    pack,
-    sample,
-    unpack,
-    unpack_candidates,
-)
+from narl.deep.optimistic_target import join_candidates, target_choice
+from narl.deep.replay_buffer import Replay, add_one, make_replay, pack, sample, unpack
 from narl.deep.rollout import (
     ModelContext,
     ReplicaParams,
@@ -45,8 +38,7 @@ from narl.deep.rollout import (
     branched_rollouts,
     model_returns,
 )
-from narl.deep.sac import Batch, DrawChooseFn, Losses, Sac, init_sac, update_many
-from narl.deep.selection import choose_or_draw
+from narl.deep.sac import Batch, Losses, Sac, init_sac, update_many
 from narl.deep.selection_diagnostics import FitDiagnostics, diagnose, update_bonus_state
 from narl.deep.termination import TerminationFn
 from narl.deep.termination_model import (
@@ -233,7 +225,10 @@ class Algorithm:
         """Do the G updates of SAC that follow an environment step; return the critics' loss."""
         key_batch, key_update = jax.random.split(_key(state, info, _UPDATE))
         batches = self._batches(key_batch, state)
-        choose = self._choose(state, info) if self.config.optimism_at == "update" else None
+        choose = None
+        if self.config.optimism_at == "update":
+            context = self._context(state, info)
+            choose = target_choice(context.ensemble.ranked, context.select_params)
         sac, losses = update_many(key_update, state.sac, batches, self.config, choose)
         sums = jax.tree.map(jnp.add, state.loss_sums, LossSums(losses, jnp.float32(1.0)))
         return state._replace(sac=sac, loss_sums=sums), losses.critic_loss
@@ -268,31 +263,7 @@ class Algorithm:
         imagined = sample(key_model, state.model, shape)
         if config.optimism_at == "selection":
             return unpack(jnp.concatenate([rows, imagined], axis=1), self.obs_dim)
-        return self._with_candidates(rows, imagined)
-
-    def _with_candidates(self, real: Array, imagined: Array) -> Batch:
-        """Join real transitions, each repeated as all its candidates, and imagined ones."""
-        members = self.config.num_members
-        plain = unpack(real, self.obs_dim)
-        repeated = plain._replace(
-            reward=jnp.repeat(plain.reward[..., None], members, axis=-1),
-            next_obs=jnp.repeat(plain.next_obs[..., None, :], members, axis=-2),
-            done=jnp.repeat(plain.done[..., None], members, axis=-1),
-        )
-        others = unpack_candidates(imagined, self.obs_dim, members)
-        return jax.tree.map(lambda a, b: jnp.concatenate([a, b], axis=1), repeated, others)
-
-    def _choose(self, state: ReplicaState, info: StepInfo) -> DrawChooseFn:
-        """Return ESPI's operator: the optimistic reward and value among stored candidates."""
-        context = self._context(state, info)
-        ranked, params = context.ensemble.ranked, context.select_params
-
-        def choose(key: PRNGKeyArray, reward: Array, values: Array) -> tuple[Array, Array]:
-            choice = choose_or_draw(key, reward, values, ranked, params)
-            rows = jnp.arange(reward.shape[1])
-            return reward[choice.reward_member, rows], values[choice.member, rows]
-
-        return choose
+        return join_candidates(rows, imagined, self.obs_dim, config.num_members)
 
     def _context(self, state: ReplicaState, info: StepInfo) -> ModelContext:
         assert state.ensemble is not None

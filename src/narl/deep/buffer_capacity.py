@@ -37,9 +37,9 @@ def with_buffer_capacity(
 def _room(config: Config, last_step: int, state: State | None) -> int:
     """Return the steps for which the buffers of a training to ``last_step`` are made.
 
-    The first call gets what it asks for, as `narl train` does. A user who goes on will do so again,
-    and every other size would be compiled anew: from then on it is a power of two, with as many
-    steps to come as there have been.
+    The first call of `Agent.learn` gets room for just its steps, as `narl train` does. After a
+    second call others are likely, and programs are compiled anew for every size: so it is then a
+    power of two, with room for at least as many steps again.
     """
     if state is None and last_step > config.learn_after:
         return last_step

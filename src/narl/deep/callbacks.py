@@ -15,6 +15,7 @@ import numpy as np
 from narl.deep.best_policy import BEST, BestPolicies
 from narl.deep.config import Config
 from narl.deep.policy import Policy, policy_from
+from narl.display import figure
 from narl.errors import InputError
 from narl.validation import check_count, check_number, signature_error
 
@@ -163,6 +164,12 @@ class KeepBest:
         """The step of this return."""
         self._best = BestPolicies()
         self._agent: Agent | None = None
+
+    def __repr__(self) -> str:
+        where = "" if self.folder is None else f", saved in {self.folder}"
+        if not self.step:
+            return f"KeepBest: no epoch has ended yet{where}"
+        return f"KeepBest: mean return {figure(self.mean_return)} at step {self.step}{where}"
 
     def start(self, agent: Agent) -> None:
         """Keep policies of this agent; `Agent.learn` calls it."""

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 from narl.deep.algorithm_registry import ALGORITHMS, find_algorithm
 from narl.deep.config import Config, used_by
 from narl.deep.option_types import Settings
-from narl.errors import InputError, NoEffect
+from narl.errors import InputError
 from narl.grouping import without_defaults
 from narl.options import (
     as_plain,
@@ -94,7 +94,7 @@ def make_config(env: str, algo: str = "narl", **options: Unpack[Settings]) -> Co
     if "initial_steps" in given and "learn_after" not in given:
         values["learn_after"] = given["initial_steps"]
     config = Config(env=env, algo=algo, **values)
-    check_config(config, set(given))
+    check_config(config, given)
     return dataclasses.replace(config, **check_values(config))
 
 
@@ -125,34 +125,10 @@ def check_config(config: Config, given: Collection[str] = ("steps",)) -> None:
         raise InputError(
             f"until_solved: no return counts as solved for {config.env}; give solved_return"
         )
-    _check_effects(config, given)
-    _check_length(config, given)
-
-
-def _check_effects(config: Config, given: Collection[str]) -> None:
-    """Refuse an option that was given and that another option leaves without effect."""
-    check_effect(given, options_of(Config), vars(config))
-    if config.algo not in used_by("noise"):
-        return
-    draws = config.noise == "reward" or config.optimism_at == "update"
-    anneals = config.anneal_steps is not None and config.noise != "reward"
-    problems = {
-        "elites": (
-            not draws
-            and config.choose_among == "all"
-            and not (anneals and config.anneal == "share"),
-            "noise=model",
-        ),
-        "anneal": (not anneals, "noise=reward or without anneal_steps"),
-    }
-    if config.radius is None:
-        unbounded = ("radius_unit", "exclude", "exclude_by", "fallback")
-        problems |= dict.fromkeys(unbounded, (True, "radius=none"))
-    for name, (is_idle, reason) in problems.items():
-        if name in given and is_idle:
-            raise NoEffect(name, f"it has no effect with {reason}; leave it out")
+    check_effect(given, options_of(Config), used_options(config))
     if config.anneal == "radius" and config.radius is None:
         raise InputError("anneal: radius cannot fall from none; give a radius, or anneal share")
+    _check_length(config, given)
 
 
 def _schedule(config: Config) -> tuple[int, ...]:

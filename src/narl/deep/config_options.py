@@ -7,16 +7,23 @@ with those of the episodes they are the fields of `narl.deep.config.Config`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Literal
 
 from narl.deep.algorithm_registry import ALGORITHMS, MODEL_BASED
-from narl.options import count, number, option, seeds_option
+from narl.options import NOT_NONE, count, number, option, seeds_option
 
 BY_ELITES = ("narl", "mbpo", "sombrl", "hucrl", "maxinfo")
 """The algorithms that draw members, always or in some steps."""
 MAX_STEPS = 1_000_000_000
 _TRAINING, _POLICY, _MODEL = "training", "policy (SAC)", "model"
 _ROLLOUTS = "imagined rollouts"
+
+_model_option, _model_count, _model_number = (
+    functools.partial(declare, group=_MODEL, used_by=MODEL_BASED)
+    for declare in (option, count, number)
+)
+"""Declare options of all algorithms with a model."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,11 +119,7 @@ class LearningOptions:
         search=(1e-4, 1e-3),
     )
     initial_temperature: float = number(
-        1.0,
-        "temperature α at the beginning",
-        _POLICY,
-        between=(1e-8, 1e8),
-        search=(0.1, 10.0),
+        1.0, "temperature α at the beginning", _POLICY, between=(1e-8, 1e8), search=(0.1, 10.0)
     )
     critic_norm: Literal["none", "layer"] = option(
         "none",
@@ -130,12 +133,10 @@ class LearningOptions:
 class ModelOptions:
     """The ensemble of models and the rollouts inside it."""
 
-    members: int | None = count(
+    members: int | None = _model_count(
         None,
         "number of models in the ensemble (M)",
-        _MODEL,
         metavar="M",
-        used_by=MODEL_BASED,
         preset=True,
         default_text="preset, or "
         + ", ".join(f"{ALGORITHMS[name].members} for {name}" for name in MODEL_BASED),
@@ -147,159 +148,107 @@ class ModelOptions:
         "number of models to draw from, the best on held-out data",
         _MODEL,
         used_by=BY_ELITES,
+        only_with=(
+            {"noise": ("reward",)},
+            {"optimism_at": ("update",)},
+            {"choose_among": ("elites",)},
+            {"anneal_steps": (NOT_NONE,), "anneal": ("share",)},
+        ),
         default_text="5, or all if there are fewer",
         per_replica="setup",
     )
-    model_every: int = count(
-        250,
-        "environment steps between two fits of the models",
-        _MODEL,
-        used_by=MODEL_BASED,
-        preset=True,
-        search=(100, 1000),
+    model_every: int = _model_count(
+        250, "environment steps between two fits of the models", preset=True, search=(100, 1000)
     )
-    model_width: int = count(
-        200,
-        "width of a model's hidden layers",
-        _MODEL,
-        used_by=MODEL_BASED,
-        preset=True,
-        search=(100, 400),
+    model_width: int = _model_count(
+        200, "width of a model's hidden layers", preset=True, search=(100, 400)
     )
-    model_depth: int = count(
-        4,
-        "number of a model's hidden layers",
-        _MODEL,
-        used_by=MODEL_BASED,
-        preset=True,
-        search=(2, 5),
+    model_depth: int = _model_count(
+        4, "number of a model's hidden layers", preset=True, search=(2, 5)
     )
-    scale_targets: bool = option(
+    scale_targets: bool = _model_option(
         True,
         "standardise what the models predict; MBPO does not",
-        used_by=MODEL_BASED,
         default_text="off in MBPO's presets, else on",
         preset=True,
-        group=_MODEL,
     )
-    reward_transform: Literal["none", "symlog"] = option(
+    reward_transform: Literal["none", "symlog"] = _model_option(
         "none",
         "form in which the models learn rewards: as they are, or sign(r)·log(1 + |r|), for rare "
         "large rewards among small ones",
-        used_by=MODEL_BASED,
         preset=True,
-        group=_MODEL,
     )
-    beta_nll: float = number(
+    beta_nll: float = _model_number(
         0.0,
         "power of the predicted variance by which errors are weighted in a fit; 0: the likelihood, "
         "as in MBPO; 1: means as in least squares, so that rare rewards are learned",
-        _MODEL,
-        used_by=MODEL_BASED,
         preset=True,
         between=(0.0, 1.0),
         search=(0.0, 1.0),
     )
-    model_learning_rate: float = number(
-        1e-3,
-        "Adam's learning rate of the models",
-        _MODEL,
-        used_by=MODEL_BASED,
-        between=(1e-12, 1.0),
-        search=(3e-4, 3e-3),
+    model_learning_rate: float = _model_number(
+        1e-3, "Adam's learning rate of the models", between=(1e-12, 1.0), search=(3e-4, 3e-3)
     )
-    model_batch: int = count(
-        256,
-        "transitions per update of the models",
-        _MODEL,
-        used_by=MODEL_BASED,
-        search=(64, 512),
-    )
-    holdout_share: float = number(
+    model_batch: int = _model_count(256, "transitions per update of the models", search=(64, 512))
+    holdout_share: float = _model_number(
         0.2,
         "share of the transitions that is held out to judge the models",
-        _MODEL,
-        used_by=MODEL_BASED,
         between=(0.0, 0.9),
         search=(0.05, 0.4),
     )
-    holdout_most: int = count(
-        5000, "largest number of transitions that are held out", _MODEL, used_by=MODEL_BASED
-    )
-    least_model_batches: int = option(
+    holdout_most: int = _model_count(5000, "largest number of transitions that are held out")
+    least_model_batches: int = _model_count(
         1,
         "least number of batches in an epoch of a fit; where data are few, an epoch passes over "
         "them several times",
         details="With 1 an epoch is one pass, as in MBPO: with 500 transitions that are two "
         "batches, and a fit can end after a dozen steps of gradient descent.",
-        metavar="N",
-        minimum=1,
-        used_by=MODEL_BASED,
-        group=_MODEL,
         search=(1, 100),
     )
-    patience: int = option(
-        5,
-        "epochs without a better model after which a fit ends",
-        metavar="N",
-        minimum=0,
-        used_by=MODEL_BASED,
-        group=_MODEL,
-        search=(1, 10),
+    patience: int = _model_count(
+        5, "epochs without a better model after which a fit ends", minimum=0, search=(1, 10)
     )
-    most_model_epochs: int = count(
-        1000,
-        "largest number of epochs, which are passes over the data, in one fit",
-        _MODEL,
-        used_by=MODEL_BASED,
-        preset=True,
+    most_model_epochs: int = _model_count(
+        1000, "largest number of epochs, which are passes over the data, in one fit", preset=True
     )
 
-    rollout_batch: int = count(
+    rollout_batch: int = _model_count(
         100_000,
         "imagined trajectories begun after each fit of the models",
-        _ROLLOUTS,
-        used_by=MODEL_BASED,
+        group=_ROLLOUTS,
         preset=True,
         search=(10_000, 200_000),
     )
-    rollout_schedule: tuple[int, int, int, int] = option(
+    rollout_schedule: tuple[int, int, int, int] = _model_option(
         (20, 150, 1, 1),
         "length of the trajectories: K0 until epoch E0, K1 from epoch E1 on, linear between; "
         "epochs are counted after the random steps",
         metavar="E0,E1,K0,K1",
         minimum=0,
-        used_by=MODEL_BASED,
         preset=True,
         example="20,150,1,15",
         group=_ROLLOUTS,
     )
-    recent_starts: float = number(
+    recent_starts: float = _model_number(
         0.0,
         "share of imagined trajectories that begin at states of the last epoch; the others begin "
         "at any real state",
-        _ROLLOUTS,
-        used_by=MODEL_BASED,
+        group=_ROLLOUTS,
         between=(0.0, 1.0),
         search=(0.0, 1.0),
     )
-    retain_epochs: int = count(
+    retain_epochs: int = _model_count(
         1,
         "number of epochs whose imagined transitions are kept",
-        _ROLLOUTS,
-        used_by=MODEL_BASED,
+        group=_ROLLOUTS,
         preset=True,
         search=(1, 10),
     )
-    draw: Literal["sample", "mean"] = option(
-        "sample",
-        "prediction of a model: a sample from its Gaussian, or the mean",
-        used_by=MODEL_BASED,
-        group=_ROLLOUTS,
+    draw: Literal["sample", "mean"] = _model_option(
+        "sample", "prediction of a model: a sample from its Gaussian, or the mean", group=_ROLLOUTS
     )
-    termination: Literal["auto", "known", "learned", "never"] = option(
+    termination: Literal["auto", "known", "learned", "never"] = _model_option(
         "auto",
         "rule by which imagined episodes end; auto: the known rule of a preset, else learned",
-        used_by=MODEL_BASED,
         group=_ROLLOUTS,
     )

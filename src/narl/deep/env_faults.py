@@ -10,7 +10,7 @@ from gymnasium.spaces import Box
 from jaxtyping import Float32
 
 from narl.deep.spaces import Scaling, Spaces, flatten_obs, largest_usual_obs
-from narl.errors import EnvironmentFault, InputError, first_line
+from narl.errors import EnvironmentFault, InputError, first_line, install_hint
 
 _LARGEST = float(np.finfo(np.float32).max)
 RESET, STEP = (
@@ -133,7 +133,7 @@ class FaultNaming:
             if isinstance(error, DependencyNotInstalled) and text.startswith("pygame "):
                 # Gymnasium names one of its own extras, under a name that pip does not know.
                 raise InputError(
-                    f"{self.label}: {self.when}: pygame is not installed; pip install 'narl[video]'"
+                    f"{self.label}: {self.when}: pygame is not installed; {install_hint('video')}"
                 ) from error
             raise EnvironmentFault(
                 f"{self.label}: {self.when}: {type(error).__name__}{': ' if text else ''}{text}"

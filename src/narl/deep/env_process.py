@@ -40,7 +40,7 @@ _log = logging.getLogger("narl")
 def outcome_layout(obs_dim: int) -> np.dtype:
     """Return the layout of a step's outcome between processes."""
     fields = [("reward", "<f8"), ("terminated", "?"), ("is_new", "?")]
-    return np.dtype([*fields, ("obs", "<f4", (obs_dim,)), ("next_obs", "<f4", (obs_dim,))])
+    return np.dtype([*fields, ("next_obs", "<f4", (obs_dim,)), ("obs", "<f4", (obs_dim,))])
 
 
 def pack_message(value: Any) -> bytes:

@@ -50,8 +50,8 @@ class Worker:
         actions = np.frombuffer(message, "<f4", offset=4 * num).reshape(num, -1)
         rows = np.empty(num, self._layout)
         outcomes = self._envs.step(dict(zip(numbers, actions, strict=True)))
-        for k, (obs, reward, terminated, is_new, next_obs) in enumerate(outcomes.values()):
-            rows[k] = (reward, terminated, is_new, obs, next_obs)
+        for k, (next_obs, reward, terminated, is_new, obs) in enumerate(outcomes.values()):
+            rows[k] = (reward, terminated, is_new, next_obs, obs)
         return rows.tobytes()
 
     def reset(self, _: Numbered) -> list[Any]:

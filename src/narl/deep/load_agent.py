@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ from narl.deep.selection import SelectFn
 from narl.deep.termination import check_termination
 from narl.deep.training_environment import look_at_env
 from narl.deep.user_parts import UserParts
+from narl.find_run import find_policy
 from narl.options import check_used_by
+from narl.storage import default_root
 
 _log = logging.getLogger("narl")
 
@@ -35,12 +38,16 @@ def load(
 ) -> Agent:
     """Load the agent that `Agent.save` or `narl train` left in a folder, with the same policy.
 
+    A run of `narl train` and a pretrained policy can be loaded by name, too.
+
     An unfinished training (ID.part) gives the agent of its last checkpoint. Learning can go on if
     the data were saved too. What was the user's own must be given again, unless only
     `Agent.predict` is called.
 
     Args:
-        folder: The folder.
+        folder: The folder; or the name of a run in the folder of the runs, as on the command line:
+            an id, its beginning or its last ten digits, or "latest"; or the name of a pretrained
+            policy, such as "hopper".
         env: An environment as `Agent` takes it, with the spaces of the training; by default the
             one of the training.
         termination: The user's own rule by which episodes end.
@@ -59,7 +66,8 @@ def load(
         True
     """
     typed_env = env if isinstance(env, str) else None
-    saved = read_saved_agent(Path(folder), typed_env, trust_env_module)
+    folder = _find_folder(folder)
+    saved = read_saved_agent(folder, typed_env, trust_env_module)
     config = saved.config if typed_env is None else dataclasses.replace(saved.config, env=typed_env)
     if termination is not None:
         check_termination(termination, names_allowed=False)
@@ -84,6 +92,14 @@ def load(
     return agent
 
 
+def _find_folder(name: Path | str) -> Path:
+    """Return the folder that a user has given, or that of a run or a policy which it names."""
+    path = Path(name)
+    if os.path.exists(path) or os.path.dirname(path):
+        return path
+    return find_policy(default_root(), str(name))[0]
+
+
 def _missing_parts(record: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, str]:
     """Return an error for each part that was the user's own and that is not given again."""
     return {
@@ -93,7 +109,7 @@ def _missing_parts(record: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
     }
 
 
-def _compare_code(saved_code: str, code: str, folder: Path | str) -> None:
+def _compare_code(saved_code: str, code: str, folder: Path) -> None:
     """Warn if the environment's code is not the one with which the folder was written."""
     if saved_code.rpartition("+")[2] != code:
         _log.warning("%s: its data are of other code of the environment than the present", folder)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from narl.lazy_names import import_extra
@@ -38,12 +37,7 @@ class Logger:
     def __enter__(self) -> Logger:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

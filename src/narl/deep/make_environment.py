@@ -33,6 +33,7 @@ class UserEnvironment:
 
     def __init__(self, env: MakeEnv | gymnasium.Env) -> None:
         self.instance = env if isinstance(env, gymnasium.Env) else None
+        """The one instance, which can serve one seed only; None: a function makes environments."""
         self._make = None if isinstance(env, gymnasium.Env) else env
         example = make_env(self, {})
         try:
@@ -43,11 +44,6 @@ class UserEnvironment:
         finally:
             if self.instance is None:
                 example.close()
-
-    @property
-    def is_instance(self) -> bool:
-        """Whether there is one instance, which can serve one seed only."""
-        return self.instance is not None
 
     def make(self, role: str = "training", **kwargs: Any) -> gymnasium.Env:
         """Return an environment for a role ("training", "evaluation").

@@ -7,7 +7,7 @@ import functools
 from typing import Any, Literal
 
 from narl.deep.config_options import MAX_STEPS
-from narl.options import count, number, option
+from narl.options import NOT_NONE, count, number, option
 
 NARL, THOMPSON, HUCRL = ("narl",), ("thompson",), ("hucrl",)
 BY_VALUES = ("narl", "hucrl")
@@ -16,6 +16,8 @@ _OPTIMISM = "optimism"
 
 _SELECTS: dict[str, tuple[Any, ...]] = {"noise": ("model", "both")}
 """The values of other options with which NARL chooses among models."""
+_EXCLUDES = _SELECTS | {"radius": (NOT_NONE,)}
+"""The values with which a radius can exclude members."""
 
 _narl_option = functools.partial(
     option, used_by=NARL, group=_OPTIMISM, per_replica="number", only_with=(_SELECTS,)
@@ -62,8 +64,8 @@ class OptimismOptions:
     )
     radius: float | None = _narl_option(
         0.1,
-        "model radius ε_M: predictions farther from the members' mean are excluded; none admits "
-        "all of them",
+        "model radius ε_M: predictions above the members' mean by more are excluded (with "
+        "exclude=ball also those below it by more); none admits all of them",
         metavar="E|none",
         minimum=0.0,
         maximum=1e30,
@@ -73,16 +75,18 @@ class OptimismOptions:
     radius_unit: Literal["absolute", "spread"] = _narl_option(
         "absolute",
         "unit of the radius: 1, or the standard deviation over the members",
+        only_with=(_EXCLUDES,),
     )
     exclude: Literal["ball", "above"] = _narl_option(
         "above",
         "members that the radius excludes: all outside μ ± ε, or only those above μ + ε",
+        only_with=(_EXCLUDES,),
     )
     exclude_by: Literal["each", "return"] = _narl_option(
         "each",
         "number that the radius judges: reward and value each for its own maximum, or r + γV for "
         "both",
-        only_with=(_SELECTS | {"joint": (False,)},),
+        only_with=(_EXCLUDES | {"joint": (False,)},),
     )
     choose_among: Literal["all", "elites"] = _narl_option(
         "all",
@@ -103,7 +107,7 @@ class OptimismOptions:
         "closest",
         "member that is taken when the radius excludes all of them: the closest to the mean, or "
         "a random one",
-        only_with=(_SELECTS | {"exclude": ("ball",)},),
+        only_with=(_EXCLUDES | {"exclude": ("ball",)},),
     )
     value_samples: int = count(
         1,
@@ -124,7 +128,7 @@ class OptimismOptions:
     optimism_at: Literal["selection", "update"] = _narl_option(
         "selection",
         "time of the optimistic choice: when a step is imagined, or in the target of each update, "
-        "for which the steps of all members are stored",
+        "for which the steps of all members are stored (their means, or draws with score=draw)",
         per_replica="",
     )
     anneal_steps: int | None = count(
@@ -139,7 +143,7 @@ class OptimismOptions:
     anneal: Literal["share", "radius"] = _narl_option(
         "share",
         "quantity that falls in NARL: the share of optimistic imagined steps, or the radius",
-        only_with=(),
+        only_with=(_SELECTS | {"anneal_steps": (NOT_NONE,)},),
     )
     bonus_weight: float = number(
         1.0,

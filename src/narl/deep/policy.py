@@ -19,6 +19,7 @@ from narl.deep.environment import HostEnv
 from narl.deep.networks import LOG_STD_RANGE, Layer, Network
 from narl.deep.sac import init_sac
 from narl.deep.spaces import Spaces, flatten_obs, spaces_from, unflatten_action
+from narl.display import Described, Description, counted, seeds_as_text
 from narl.errors import InputError
 
 _NO_POLICY = "run: it holds no policy; `narl train` makes runs that do"
@@ -112,8 +113,8 @@ def check_interface(learned: Interface, present: Interface, name: str) -> None:
         )
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Policy:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Policy(Described):
     """The actors of one training, one per seed.
 
     Example:
@@ -128,6 +129,16 @@ class Policy:
     """Layers with a leading axis of seeds, NumPy arrays."""
     interface: Interface
     """Shapes, bounds and scales of observations and actions."""
+
+    def _describe(self) -> Description:
+        units = [layer.b.shape[-1] for layer in self.actors[:-1]]
+        facts = {
+            "seeds": seeds_as_text(self.seeds),
+            "observations": f"shape {self.interface.obs_shape}",
+            "actions": str(self.interface.action_space),
+            "hidden layers": ", ".join(map(str, units)),
+        }
+        return Description(f"policy of {counted(len(self.seeds), 'seed')}", facts)
 
     def actor(self, seed: int | None = None) -> Network:
         """Return the network of one seed; by default the first."""

@@ -58,24 +58,10 @@ class _Column:
 
     def overrides(self) -> Mapping[str, object]:
         """Return the settings by their field names in `Config`."""
-        return MappingProxyType(
-            {
-                "steps": self.steps,
-                "solved_return": self.solved_return,
-                "epoch_length": self.epoch_length,
-                "updates_per_step": self.updates_per_step,
-                "rollout_schedule": self.rollout_schedule,
-                "target_entropy": self.target_entropy,
-                "model_every": self.model_every,
-                "retain_epochs": self.retain_epochs,
-                "model_width": self.model_width,
-                "eval_episodes": 1,
-                "scale_targets": False,
-                "obs_scaling": "none",
-                "initial_steps": self.initial_steps,
-                "learn_after": self.initial_steps,
-            }
-        )
+        others = ("termination", "v5_kwargs", "v4_obs_keep")
+        own = {name: value for name, value in vars(self).items() if name not in others}
+        common = {"eval_episodes": 1, "scale_targets": False, "obs_scaling": "none"}
+        return MappingProxyType(own | common | {"learn_after": self.initial_steps})
 
 
 _COLUMNS: Mapping[str, _Column] = MappingProxyType(
@@ -100,7 +86,7 @@ _COLUMNS: Mapping[str, _Column] = MappingProxyType(
             solved_return=3800.0,
         ),
         "HalfCheetah": _Column(
-            termination=termination.half_cheetah,
+            termination=termination.never,
             updates_per_step=40,
             rollout_schedule=(20, 150, 1, 1),
             target_entropy=-3.0,
@@ -162,18 +148,6 @@ def _task(*, initial_steps: int, **others: object) -> Mapping[str, object]:
 
 _TASKS: Mapping[str, Mapping[str, object]] = MappingProxyType(
     {
-        # The goal gives 100 once, every other step less than 0.1.
-        "MountainCarContinuous": _task(
-            steps=20_000,
-            initial_steps=1_000,
-            updates_per_step=5,
-            solved_return=90.0,
-            hidden=(128, 128),
-            model_depth=3,
-            most_model_epochs=100,
-            reward_transform="symlog",
-            noise_scale=0.003,
-        ),
         # 20 episodes, as in H-UCRL; all of them begin in the same state.
         "narl/SparsePendulum": _task(
             steps=8_000,
@@ -222,9 +196,24 @@ _CLASSIC: Mapping[str, tuple[Mapping[str, object], TerminationFn]] = MappingProx
             _classic(steps=20_000, initial_steps=1_000, solved_return=-110.0),
             termination.mountain_car,
         ),
+        # The goal gives 100 once, every other step less than 0.1.
+        "MountainCarContinuous-v0": (
+            _task(
+                steps=20_000,
+                initial_steps=1_000,
+                updates_per_step=5,
+                solved_return=90.0,
+                hidden=(128, 128),
+                model_depth=3,
+                most_model_epochs=100,
+                reward_transform="symlog",
+                noise_scale=0.003,
+            ),
+            termination.mountain_car_continuous,
+        ),
     }
 )
-"""Settings of tasks with discrete actions, and the rules by which their episodes end."""
+"""Settings of tasks of classic control, and the rules by which their episodes end."""
 
 
 @implements("app:d")
@@ -255,7 +244,8 @@ def find_preset(env_id: str, env_kwargs: Mapping[str, object] | None = None) -> 
         overrides, rule = _CLASSIC[plain_id]
         return Preset(env_id, overrides, None if "goal_velocity" in given else rule)
     if version == "v0":
-        return _find_task_preset(env_id, name, given)
+        task = _TASKS.get(name.partition("-cost")[0])
+        return None if task is None else Preset(env_id, task, termination.never)
     column = _COLUMNS.get(name)
     if column is None or version not in ("v4", "v5"):
         return None
@@ -274,16 +264,6 @@ def find_preset(env_id: str, env_kwargs: Mapping[str, object] | None = None) -> 
         ),
         obs_keep=None if version == "v5" or keeps_x else column.v4_obs_keep,
     )
-
-
-def _find_task_preset(env_id: str, name: str, given: Mapping[str, object]) -> Preset | None:
-    overrides = _TASKS.get(name.partition("-cost")[0])
-    if overrides is None:
-        return None
-    ends: TerminationFn | None = termination.never
-    if name == "MountainCarContinuous":
-        ends = None if "goal_velocity" in given else termination.mountain_car_continuous
-    return Preset(name=env_id, overrides=overrides, termination=ends)
 
 
 def shortens_observations(env_id: str) -> bool:

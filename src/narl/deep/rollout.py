@@ -14,6 +14,7 @@ from narl.deep.bonus_state import BonusState
 from narl.deep.config import Config
 from narl.deep.ensemble import Ensemble, Prediction, predict_members
 from narl.deep.networks import draw_action, mode_action
+from narl.deep.optimistic_target import all_candidates
 from narl.deep.replay_buffer import Replay, add_where, pack, sample, unpack
 from narl.deep.sac import Batch, Sac, soft_value
 from narl.deep.selection import Candidates, Selected, SelectParams
@@ -147,19 +148,8 @@ def imagine_step(
     done = context.is_terminal(obs, action, selected.next_obs).astype(jnp.float32)
     batch = Batch(obs, action, selected.reward + bonus, selected.next_obs, done)
     if config.optimism_at == "update":
-        batch = _all_candidates(context, candidates, bonus)
+        batch = all_candidates(candidates, bonus, context.is_terminal)
     return ImaginedStep(batch, selected, done, bonus)
-
-
-def _all_candidates(
-    context: ModelContext, candidates: Candidates, bonus: Float[Array, " B"]
-) -> Batch:
-    """Return the transitions of all members, from which the update will choose."""
-    obs, action, scored = candidates.obs, candidates.action, candidates.scored
-    next_obs = jnp.moveaxis(scored.next_obs, 0, 1)
-    ends = jax.vmap(lambda after: context.is_terminal(obs, action, after))(scored.next_obs)
-    reward = scored.reward.T + bonus[:, None]
-    return Batch(obs, action, reward, next_obs, ends.T.astype(jnp.float32))
 
 
 def _select(

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete
-from jaxtyping import Float, Float32, Float64
+from jaxtyping import Bool, Float, Float32, Float64
 
 from narl.errors import InputError, unknown
 
@@ -133,23 +133,22 @@ def make_spaces(env: gymnasium.Env, scaling: Scaling) -> Spaces:
     obs_space, action_space = env.observation_space, env.action_space
     assert isinstance(obs_space, Box)
     assert isinstance(action_space, Box | Discrete)
-    low = np.ravel(obs_space.low).astype(np.float64)
-    high = np.ravel(obs_space.high).astype(np.float64)
-    shift, scale = np.zeros_like(low), np.ones_like(low)
-    if scaling == "bounds":
-        # Half of each first: the span of float64's whole range would overflow.
-        half = 0.5 * high - 0.5 * low
-        mapped = _is_mapped(low, high, half)
-        shift[mapped] = 0.5 * low[mapped] + 0.5 * high[mapped]
-        scale[mapped] = half[mapped]
+    mapped, low, high = _mapped_entries(obs_space, scaling)
+    shift, scale = np.zeros(mapped.size), np.ones(mapped.size)
+    shift[mapped], scale[mapped] = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
     return spaces_from(action_space, shift, scale)
 
 
-def _is_mapped(
-    low: Float64[np.ndarray, " D"], high: Float64[np.ndarray, " D"], half: Float64[np.ndarray, " D"]
-) -> np.ndarray:
-    """Return which entries are mapped to [−1, 1]; ``half`` is half of the range."""
-    return np.isfinite(low) & np.isfinite(high) & (half > 0) & (half < _WIDEST_SPAN / 2)
+def _mapped_entries(
+    obs_space: Box, scaling: Scaling
+) -> tuple[Bool[np.ndarray, " D"], Float64[np.ndarray, " K"], Float64[np.ndarray, " K"]]:
+    """Return which entries of observations are mapped to [−1, 1], and the bounds of those."""
+    low, high = (np.ravel(bound).astype(np.float64) for bound in (obs_space.low, obs_space.high))
+    # Half of each first: the span of float64's whole range would overflow.
+    half = 0.5 * high - 0.5 * low
+    narrow = (half > 0) & (half < _WIDEST_SPAN / 2)
+    mapped = np.isfinite(low) & np.isfinite(high) & narrow & (scaling == "bounds")
+    return mapped, low[mapped], high[mapped]
 
 
 def largest_usual_obs(obs_space: Box, scaling: Scaling) -> Float32[np.ndarray, " D"]:
@@ -158,15 +157,10 @@ def largest_usual_obs(obs_space: Box, scaling: Scaling) -> Float32[np.ndarray, "
     It is a little more than 1 for entries that are mapped to [−1, 1], and the largest finite number
     for all others: a larger value is outside the bounds, or not finite.
     """
-    limit = np.full(math.prod(obs_space.shape), np.finfo(np.float32).max)
-    if scaling == "bounds":
-        low = np.ravel(obs_space.low).astype(np.float64)
-        high = np.ravel(obs_space.high).astype(np.float64)
-        half = 0.5 * high - 0.5 * low
-        mapped = _is_mapped(low, high, half)
-        farthest = np.maximum(np.abs(low), np.abs(high))[mapped]
-        rounding = np.spacing(farthest.astype(np.float32)) / half[mapped]
-        limit[mapped] = 1.0 + 2.0 * _TOLERANCE + rounding
+    mapped, low, high = _mapped_entries(obs_space, scaling)
+    farthest = np.maximum(np.abs(low), np.abs(high)).astype(np.float32)
+    limit = np.full(mapped.size, np.finfo(np.float32).max)
+    limit[mapped] = 1.0 + 2.0 * _TOLERANCE + np.spacing(farthest) / (0.5 * high - 0.5 * low)
     return _constant(limit.astype(np.float32))
 
 

@@ -52,11 +52,6 @@ def hopper(obs: Obs, action: Action, next_obs: Obs) -> Ends:
     return ~(bounded & (z > 0.7) & (z < jnp.inf) & (jnp.abs(angle) < 0.2))
 
 
-def half_cheetah(obs: Obs, action: Action, next_obs: Obs) -> Ends:
-    """Return False: no transition ends the episode."""
-    return never(obs, action, next_obs)
-
-
 def walker2d(obs: Obs, action: Action, next_obs: Obs) -> Ends:
     """Return whether the walker is unhealthy; healthy: 0.8 < z < 2 and |θ| < 1."""
     z, angle = next_obs[..., 0], next_obs[..., 1]

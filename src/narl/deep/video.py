@@ -14,7 +14,7 @@ import numpy as np
 from narl.deep.environment import HostEnv
 from narl.deep.networks import Network
 from narl.deep.policy import act_in_numpy
-from narl.errors import InputError
+from narl.errors import InputError, install_hint
 from narl.storage.files import partial_file
 
 DEFAULT_FPS = 30.0
@@ -71,7 +71,7 @@ def _find_ffmpeg() -> str:
         return imageio_ffmpeg.get_ffmpeg_exe()
     except ImportError as error:
         raise InputError(
-            "video: imageio-ffmpeg is not installed; pip install 'narl[video]'"
+            f"video: imageio-ffmpeg is not installed; {install_hint('video')}"
         ) from error
     except RuntimeError as error:
         raise InputError(

@@ -146,7 +146,11 @@ def evaluation_returns(result: Result) -> Float[np.ndarray, "N E"]:
 
 def over_seeds(num_seeds: int) -> str:
     """Return a sentence that says what the lines and bands of a chart are."""
-    return "One seed." if num_seeds == 1 else "Mean ± one standard deviation over the seeds."
+    if num_seeds == 1:
+        return "One seed."
+    return (
+        "Mean ± one standard deviation over the seeds, at most to the lowest and the highest seed."
+    )
 
 
 def count_seeds(num_seeds: int) -> str:

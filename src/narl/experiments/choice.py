@@ -176,9 +176,10 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
     )
     return Findings(
         about=f"NARL with every reading of the choice among models, and MBPO with as many members "
-        f"({counts}, from {FIRST_SEED} on). *Above* and *ball* are what the radius excludes, "
-        "*update* is the choice in the target of every update (`--optimism-at update`). The seeds "
-        "are kept for tuning: these tables choose narl's default and prove nothing.",
+        f"({counts}, from {FIRST_SEED} on). In the names, above and ball are what the radius "
+        "excludes, and update is the choice in the target of every update (`--optimism-at "
+        "update`). The seeds are kept for tuning: these tables choose narl's default and prove "
+        "nothing.",
         charts=[],
         tables=[
             *(_table(name, runs, size.steps or _TASKS[name].steps) for name, runs in tasks.items()),

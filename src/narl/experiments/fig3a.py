@@ -123,7 +123,10 @@ def _over(num_seeds: int) -> str:
     """Return a sentence that says what lines and bands are."""
     if num_seeds == 1:
         return "One seed."
-    return f"Mean ± one standard deviation over {num_seeds} seeds, as in the paper."
+    return (
+        f"Mean ± one standard deviation over {num_seeds} seeds, as in the paper, at most to the "
+        "lowest and the highest seed."
+    )
 
 
 def _returns(size: _Size, rows: Mapping[str, Rows]) -> Chart:

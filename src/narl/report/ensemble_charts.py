@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from narl.report.contents import Chart, Series
+from narl.report.label_colours import DRAWS, MEANS, OUTSIDE
 from narl.report.series import RANK, mean_band
 from narl.report.training_curves import Rows, by_accuracy, curve, rows_with_model
 
-DRAWS, MEANS = "inside the model, draws", "inside the model, means"
-OUTSIDE = "in the environment"
 STEPS, SHARE = "environment steps", "share of imagined steps"
 AT_RADIUS = "fit_selected_"
 """Beginning of the metrics of how often members would be selected; the radius follows."""

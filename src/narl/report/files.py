@@ -10,6 +10,7 @@ from narl.report.contents import Outcome, Section
 from narl.report.figures import draw_figure, figure_bytes
 from narl.report.markup import anchor
 from narl.report.page import chart_anchor, compose_page, section_anchor
+from narl.report.seed_range import cut_section
 from narl.report.series import check_chart, choose_looks
 from narl.storage.files import write_file
 
@@ -24,6 +25,7 @@ def write_report(
     out = Path(out)
     sections = [item.section() if isinstance(item, Outcome) else item for item in contents]
     _check(sections, out)
+    sections = [cut_section(section) for section in sections]
     folder = out.with_name(f"{out.stem}-figures") if figures is None else Path(figures)
     looks = choose_looks(chart for section in sections for chart in section.charts)
     page = compose_page(sections)

@@ -21,6 +21,8 @@ PARTS = ("low", "high", "± std", "lowest seed", "highest seed")
 MARKS = {"holds": "✓", "fails": "✗", "undecided": "?"}
 
 _LEADING_NUMBER = re.compile(r"[<>≤≥≈~]?\s*([-−+]?\d[\d,]*\.?\d*(?:e[-−+]?\d+)?)(?![\w.])")
+# Not the stars of V* and of a product.
+_EMPHASIS = re.compile(r"(?<![\w*)])\*(\w(?:[^*\n]*\w)?)\*(?![\w*])")
 
 
 def text(value: object) -> str:
@@ -39,8 +41,11 @@ def prose(value: str, name: str = "") -> str:
 
 
 def inline(value: str) -> str:
-    """Return a text within a paragraph; text between backticks becomes code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text(value))
+    """Return a text within a paragraph: `text` becomes code, and *text* is emphasised."""
+    parts = re.split(r"`([^`]+)`", text(value))
+    words = [_EMPHASIS.sub(r"<em>\1</em>", part) for part in parts[::2]]
+    code = [f"<code>{part}</code>" for part in parts[1::2]]
+    return "".join(piece for pair in zip(words, [*code, ""], strict=True) for piece in pair)
 
 
 def script_json(value: Any) -> str:

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import importlib.resources
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -14,10 +13,9 @@ from typing import Any
 import vl_convert
 
 from narl.palette import COLOURS, Look
-from narl.report.contents import Chart, Claim, Section, Table
+from narl.report.contents import Chart, Section, Table
 from narl.report.markup import (
     anchor,
-    badge,
     claim_list,
     facts,
     inline,
@@ -28,7 +26,7 @@ from narl.report.markup import (
     tally,
     text,
 )
-from narl.report.number_format import MISSING, format_number
+from narl.report.number_format import format_number
 from narl.report.run_list import run_list, runs_anchor
 from narl.report.series import choose_looks, form_of, lines_of, num_off_axis
 from narl.report.vega_lite import MOST_POINTS, describe, drawing, reference_level
@@ -36,8 +34,6 @@ from narl.report.vega_lite import MOST_POINTS, describe, drawing, reference_leve
 TITLE = "Towards Tractable Optimism in Model‑Based Reinforcement Learning"
 MOST_BESIDE = 6
 """Claims that fit beside a chart; more of them go below it."""
-MOST_WHOLE, LENGTH_CUT = 95, 85
-"""Letters up to which the table of claims shows a statement whole, and those of a longer one."""
 NOT_SHOWN = ("time", "seconds")
 """Entries of an environment that belong to a single run, not to the section."""
 HINT = (
@@ -190,10 +186,13 @@ def _largest(sections: Sequence[Section]) -> list[Section]:
 
 
 def _summary(sections: Sequence[Section]) -> str:
-    """Return the verdict on every claim in one table, with links to the claims."""
+    """Return a table with one row per experiment: how many of its claims hold, fail or neither.
+
+    The claims themselves stand beside the charts of their experiment.
+    """
     rows = [
         f'<tr><th scope="row"><a href="#{section_anchor(section)}">{inline(section.title)}</a></th>'
-        f"<td>{text(section.scale or '')}</td><td>{_verdicts(section)}</td></tr>"
+        f"<td>{text(section.scale or '')}</td><td>{tally(section.claims)}</td></tr>"
         for section in sections
     ]
     heads = "".join(f'<th scope="col">{name}</th>' for name in ("Experiment", "Scale", "Claims"))
@@ -201,43 +200,15 @@ def _summary(sections: Sequence[Section]) -> str:
         '<section id="claims"><h2>Claims</h2>\n'
         f'<div class="scroll"><table class="stack"><thead><tr>{heads}</tr></thead>\n'
         f"<tbody>{''.join(rows)}</tbody></table></div>\n"
-        '<p class="muted small">A claim is a statement of the paper (or of ours, where it says so) '
+        '<details class="hint"><summary>Reading the verdicts</summary>'
+        "<p>A claim is a statement of the paper (or of ours, where it says so) "
         "as a condition on the measured numbers. It <em>holds</em> if they meet it, <em>fails</em> "
-        "if they contradict it, and is <em>undecided</em> if so many seeds cannot tell. A click on "
-        "a claim leads to its statement and its numbers, beside the charts. Agents are "
+        "if they contradict it, and is <em>undecided</em> if so many seeds cannot tell. The claims "
+        "of an experiment, with their numbers, are beside its charts. Agents are "
         "compared by the difference of their means over seeds. Brackets are its 95 % interval "
         "(bootstrap over n seeds): an interval without 0 decides. P(lower) is the probability that "
-        "a seed of the first agent lies below a seed of the second.</p></section>"
+        "a seed of the first agent lies below a seed of the second.</p></details></section>"
     )
-
-
-def _verdicts(section: Section) -> str:
-    """Return the claims of a section as a row of badges."""
-
-    def link(claim: Claim, words: str) -> str:
-        place = anchor(section_anchor(section), "claim", claim.id)
-        title = f"{claim.verdict}: {claim.statement}"
-        return f'<a href="#{place}" title="{text(title)}">{badge(claim.verdict, words)}</a>'
-
-    words = short_statements([claim.statement for claim in section.claims])
-    links = "".join(map(link, section.claims, words))
-    return f'<span class="tally">{links}</span>' if links else MISSING
-
-
-def short_statements(statements: Sequence[str]) -> list[str]:
-    """Return the statements for a list of them: long ones end after a few words.
-
-    Statements that would then read the same stay whole.
-    """
-    whole = [statement.replace("`", "").removesuffix(".") for statement in statements]
-    short = [
-        words if len(words) <= MOST_WHOLE else textwrap.shorten(words, LENGTH_CUT, placeholder="…")
-        for words in whole
-    ]
-    short = [re.sub(r"[\s,;:(]+…$", "…", words) for words in short]
-    return [
-        words if short.count(words) == 1 else full for words, full in zip(short, whole, strict=True)
-    ]
 
 
 def _section(section: Section, looks: Mapping[str, Look], common: Mapping[str, Any]) -> str:

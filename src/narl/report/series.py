@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
@@ -10,8 +9,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from narl.errors import InputError
-from narl.palette import ALGORITHM_COLOURS, Look, assign_looks
+from narl.palette import Look, assign_looks
 from narl.report.contents import Axis, Chart, Series
+from narl.report.label_colours import fixed_colours
 from narl.stats import Interval, median_iqr, performance_profile
 
 MOST_KEPT = 200
@@ -21,16 +21,6 @@ MOST_DOTS = 40
 RANK = "member, from the least accurate"
 MEMBERS = "members M"
 """Labels of x axes whose values are not joined by lines."""
-
-NAMES = {
-    **{name: name for name in ALGORITHM_COLOURS},
-    "noise augmented ucrl": "narl-ucrl",
-    "noise augmented ucbvi": "narl-ucbvi",
-    "h ucrl": "hucrl",
-    "ucrl": "ucrl2",
-    "posterior sampling": "psrl",
-}
-"""How labels begin, in small letters, and the algorithms that they name."""
 
 Form = Literal["line", "dots", "bars", "rows"]
 
@@ -52,21 +42,14 @@ def form_of(chart: Chart) -> Form:
 def choose_looks(charts: Iterable[Chart]) -> dict[str, Look]:
     """Return a look for every label, such that no two are alike in one chart.
 
-    A label that names an algorithm has the algorithm's colour; variants of one algorithm differ in
-    their dashes. The rows of a chart of intervals carry their names and need no look of their own.
+    An algorithm, a radius and a quantity have their own colours (`narl.report.label_colours`);
+    labels of one colour differ in their dashes. The rows of a chart of intervals carry their names
+    and need no look of their own.
     """
     labels = [[x.label for x in chart.series] for chart in charts if form_of(chart) != "rows"]
-    algorithms = {label: algorithm_of(label) for own in labels for label in own}
-    fixed = {label: ALGORITHM_COLOURS[name] for label, name in algorithms.items() if name}
-    return assign_looks(labels, fixed)
-
-
-def algorithm_of(label: str) -> str | None:
-    """Return the algorithm that a label begins with ("narl" for "NARL, ε = 0.1"), if it does."""
-    words = re.findall(r"[a-z0-9]+", label.lower())
-    beginnings = [" ".join(words[:length]) for length in range(len(words), 0, -1)]
-    known = {name.replace("-", " "): algorithm for name, algorithm in NAMES.items()}
-    return next((known[beginning] for beginning in beginnings if beginning in known), None)
+    # A chart with many labels has them in order, such as M = 3, 5, 10: it gives out the dashes.
+    labels.sort(key=len, reverse=True)
+    return assign_looks(labels, fixed_colours(labels))
 
 
 def is_share(chart: Chart) -> bool:
@@ -82,11 +65,16 @@ def median_band(label: str, curves: Float[np.ndarray, "N K"], *, log: bool = Fal
 
 
 def mean_band(label: str, x: list[float], values: Float[np.ndarray, "N K"]) -> Series:
-    """Return the mean ± one population standard deviation over seeds; no band for one seed."""
+    """Return the mean ± one population standard deviation over seeds; no band for one seed.
+
+    The band ends at the lowest and the highest seed: beyond them there may be impossible values.
+    """
     mean, std = values.mean(axis=0), values.std(axis=0)
     if len(values) < 2:
         return Series(label, x, mean.tolist())
-    return Series(label, x, mean.tolist(), (mean - std).tolist(), (mean + std).tolist())
+    low = np.maximum(mean - std, values.min(axis=0))
+    high = np.minimum(mean + std, values.max(axis=0))
+    return Series(label, x, mean.tolist(), low.tolist(), high.tolist())
 
 
 def interval_series(label: str, interval: Interval) -> Series:
@@ -150,7 +138,7 @@ def num_off_axis(chart: Chart) -> int:
     """Return the number of points at or below zero on a logarithmic axis."""
     count = 0
     for series in chart.series:
-        x, y = _array(series.x), _array(series.y)
+        x, y = as_array(series.x), as_array(series.y)
         known = np.isfinite(x) & np.isfinite(y)
         fits = ((chart.x_axis != "log") | (x > 0)) & ((chart.y_axis != "log") | (y > 0))
         count += int((known & ~fits).sum())
@@ -190,10 +178,10 @@ def check_chart(chart: Chart) -> None:
 
 
 def _line(chart: Chart, series: Series, floor: float) -> Line:
-    x, y = _array(series.x), _array(series.y)
+    x, y = as_array(series.x), as_array(series.y)
     has_band = series.low is not None and series.high is not None
-    low = _array(series.low or []) if has_band else np.full_like(y, np.nan)
-    high = _array(series.high or []) if has_band else np.full_like(y, np.nan)
+    low = as_array(series.low or []) if has_band else np.full_like(y, np.nan)
+    high = as_array(series.high or []) if has_band else np.full_like(y, np.nan)
     if chart.y_axis == "log":
         y, high = (np.where(values > 0, values, np.nan) for values in (y, high))
         low = np.where(low > 0, low, np.where(np.isnan(low), np.nan, floor))
@@ -211,7 +199,7 @@ def _take(line: Line, index: np.ndarray) -> Line:
 def _floor(chart: Chart) -> float:
     """Return where a band that reaches down to zero ends on a logarithmic axis."""
     values = [
-        _array(part)
+        as_array(part)
         for series in chart.series
         for part in (series.y, series.low, series.high)
         if part is not None
@@ -221,7 +209,7 @@ def _floor(chart: Chart) -> float:
     return float(positive.min()) if positive.size else 1.0
 
 
-def _array(values: Sequence[float | None]) -> np.ndarray:
+def as_array(values: Sequence[float | None]) -> np.ndarray:
     """Return the values in float64, with NaN for missing and infinite ones."""
     array = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
     return np.where(np.isfinite(array), array, np.nan)

@@ -94,7 +94,7 @@ def _over(labelled: Labelled) -> str:
     """Return a sentence that says what lines and bands are."""
     if all(len(training.config.seeds) == 1 for training in labelled.values()):
         return "One seed." if len(labelled) == 1 else "One seed each."
-    return "Mean ± one standard deviation over seeds."
+    return "Mean ± one standard deviation over seeds, at most to the lowest and the highest seed."
 
 
 def _return_chart(labelled: Labelled) -> Chart:

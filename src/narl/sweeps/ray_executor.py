@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from narl.errors import InputError, first_line
+from narl.errors import InputError, first_line, install_hint
 from narl.sweeps.driver import Ended
 from narl.sweeps.planned_run import runs_from_json, runs_to_json
 from narl.sweeps.resources import Resources, gpu_variables
@@ -60,9 +60,7 @@ class RayExecutor:
         try:
             import ray
         except ImportError:
-            raise InputError(
-                "executor: Ray is not installed; install it with `pip install narl[ray]`"
-            ) from None
+            raise InputError(f"executor: Ray is not installed; {install_hint('ray')}") from None
         self._ray, self._root, self._resources = ray, root, resources
         self._owns_connection = not ray.is_initialized()
         if self._owns_connection:

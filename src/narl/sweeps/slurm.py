@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from narl.errors import InputError
+from narl.errors import InputError, install_hint
 from narl.sweeps.planned_run import runs_from_json, runs_to_json
 from narl.sweeps.resources import Resources, gpu_variables
 from narl.sweeps.run_notes import SWEEPS, RunNotes
@@ -145,7 +145,5 @@ def _import_submitit() -> Any:
     try:
         import submitit
     except ImportError:
-        raise InputError(
-            "executor: submitit is not installed; install it with `pip install narl[slurm]`"
-        ) from None
+        raise InputError(f"executor: submitit is not installed; {install_hint('slurm')}") from None
     return submitit

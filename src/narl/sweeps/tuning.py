@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from narl import storage
 from narl.console import note
 from narl.deep.config import Config
-from narl.errors import EnvironmentFault, InputError, NoEffect, unknown
+from narl.errors import EnvironmentFault, InputError, NoEffect, install_hint, unknown
 from narl.options import OptionField, check_value, choices_of, option_fields, split_optional
 from narl.sweeps.driver import BUSY_SECONDS, is_busy
 from narl.sweeps.grid import HALVES, Axes, expand, make_effective
@@ -284,8 +284,6 @@ def _import_optuna() -> Any:
     try:
         import optuna
     except ImportError:
-        raise InputError(
-            "tune: Optuna is not installed; install it with `pip install narl[tune]`"
-        ) from None
+        raise InputError(f"tune: Optuna is not installed; {install_hint('tune')}") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna

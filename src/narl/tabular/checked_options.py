@@ -124,9 +124,12 @@ def _merge(by_agent: dict[str, OptionField]) -> OptionField:
     for agent, field in by_agent.items():
         users.setdefault(field.option.default_as_text(field.default), []).append(agent)
     texts = [f"{text} for {' and '.join(agents)}" for text, agents in users.items()]
+    # Conditions that differ between agents are left to the checks of each agent.
+    is_shared = all(field.option.only_with == first.option.only_with for field in by_agent.values())
     description = dataclasses.replace(
         first.option,
         used_by=tuple(by_agent),
+        only_with=first.option.only_with if is_shared else (),
         choices=_all_choices(field.annotation for field in by_agent.values()),
         default_text=next(iter(users)) if len(users) == 1 else ", ".join(texts),
     )

@@ -9,11 +9,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from narl.errors import InputError, NoEffect
 from narl.options import as_plain, check_values, count, option, options_of, seeds_option
 from narl.tabular.checked_options import agent_options
+from narl.tabular.option_types import Settings
 from narl.tabular.options import AGENT_OPTIONS, PRESETS, AgentOptions
 from narl.validation import check_seeds
 
@@ -132,7 +133,11 @@ def _digest(mdp: TabularMDP) -> str:
 
 
 def make_config(
-    agent: str, env: str | os.PathLike[str], *, swept: str | None = None, **given: Any
+    agent: str,
+    env: str | os.PathLike[str],
+    *,
+    swept: str | None = None,
+    **settings: Unpack[Settings],
 ) -> Config:
     """Return the checked configuration of a run.
 
@@ -143,7 +148,7 @@ def make_config(
         agent: A name of `AGENTS`.
         env: A name as `make` takes it.
         swept: A given number whose values can run in one program (`narl.tabular.sweep`).
-        **given: Fields of `Config` and options of the agent, by name.
+        **settings: Fields of `Config` and options of the agent, by name.
 
     Returns:
         The configuration.
@@ -152,6 +157,7 @@ def make_config(
         >>> narl.tabular.make_config("narl-ucrl", "deep-sea", size=12, noise="bootstrap").size
         12
     """
+    given: dict[str, Any] = {**settings}
     if swept is not None and not isinstance(given.get(swept), float):
         raise InputError(f"swept: {swept!r} is wrong; it must be a number that is given")
     if agent not in AGENT_OPTIONS:

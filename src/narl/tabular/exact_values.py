@@ -5,6 +5,7 @@ Agents compute in float32; the values that they are compared with are computed h
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from jaxtyping import Float, Num
 
 from narl.errors import InputError
 from narl.paper import implements
-from narl.tabular.mdp import Array, TabularMDP
+from narl.tabular.mdp import Array, TabularMDP, find_mdp
 from narl.tabular.transitions import expect_rows
 
 
@@ -29,11 +30,11 @@ class Solution(NamedTuple):
     """V(π*) = E_{s ~ P_0} V*_0(s)."""
 
 
-def solve(mdp: TabularMDP) -> Solution:
+def solve(mdp: TabularMDP | str | os.PathLike[str]) -> Solution:
     """Return the optimal values by backward induction in float64.
 
     Args:
-        mdp: The MDP to solve.
+        mdp: The MDP to solve, or its name (see `make`).
 
     Returns:
         A named tuple with ``q_star`` [H, S, A], ``v_star`` [H+1, S], ``gap`` = V* − Q* [H, S, A]
@@ -43,6 +44,7 @@ def solve(mdp: TabularMDP) -> Solution:
         >>> round(narl.tabular.solve(narl.tabular.riverswim()).value, 4)
         3.3973
     """
+    mdp = find_mdp(mdp)
     v_star = np.zeros((mdp.horizon + 1, mdp.num_states))
     q_star = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
     for h in reversed(range(mdp.horizon)):
@@ -53,11 +55,13 @@ def solve(mdp: TabularMDP) -> Solution:
 
 
 @implements("def:value")
-def evaluate(mdp: TabularMDP, policy: Num[Array, "H S"]) -> Float[Array, "H+1 S"]:
+def evaluate(
+    mdp: TabularMDP | str | os.PathLike[str], policy: Num[Array, "H S"]
+) -> Float[Array, "H+1 S"]:
     """Return V^h(π)[s] of a deterministic policy per step, exactly.
 
     Args:
-        mdp: The MDP.
+        mdp: The MDP, or its name (see `make`).
         policy: The action of every step and state, whole numbers [H, S].
 
     Returns:
@@ -69,7 +73,7 @@ def evaluate(mdp: TabularMDP, policy: Num[Array, "H S"]) -> Float[Array, "H+1 S"
         >>> narl.tabular.evaluate(mdp, always_left)[0].round(3)  # 20 steps of 0.005, or fewer
         array([0.1  , 0.095, 0.09 , 0.085, 0.08 , 0.075])
     """
-    policy = np.asarray(policy)
+    mdp, policy = find_mdp(mdp), np.asarray(policy)
     if policy.shape != (mdp.horizon, mdp.num_states):
         raise InputError(
             f"policy: shape {policy.shape} is wrong; "
@@ -88,11 +92,11 @@ def evaluate(mdp: TabularMDP, policy: Num[Array, "H S"]) -> Float[Array, "H+1 S"
     return v
 
 
-def policy_value(mdp: TabularMDP, policy: Num[Array, "H S"]) -> float:
+def policy_value(mdp: TabularMDP | str | os.PathLike[str], policy: Num[Array, "H S"]) -> float:
     """Return V(π) = E_{s ~ P_0} V^0(π)[s], exactly.
 
     Args:
-        mdp: The MDP.
+        mdp: The MDP, or its name (see `make`).
         policy: The action of every step and state, whole numbers [H, S].
 
     Returns:
@@ -104,4 +108,5 @@ def policy_value(mdp: TabularMDP, policy: Num[Array, "H S"]) -> float:
         >>> round(narl.tabular.policy_value(mdp, always_right), 3)
         3.397
     """
+    mdp = find_mdp(mdp)
     return float(mdp.p0 @ evaluate(mdp, policy)[0])

@@ -18,7 +18,7 @@ import narl.gymnasium_registration  # noqa: F401 (registers the environments)
 from narl import storage
 from narl.errors import InputError, unknown
 from narl.tabular.checked_mdp import make_mdp, with_horizon
-from narl.tabular.mdp import MAX_ENTRIES, Array, TabularMDP
+from narl.tabular.mdp import MAX_ENTRIES, Array, TabularMDP, find_mdp
 
 REQUIRED = ("p", "r", "p0", "horizon")
 OPTIONAL = ("successors", "r_std", "bad", "solved_rule", "name")
@@ -82,11 +82,13 @@ class TabularEnv(gymnasium.Env[int, int]):
         return int(self.np_random.choice(self.mdp.num_states, p=distribution))
 
 
-def to_gymnasium(mdp: TabularMDP, render_mode: str | None = None) -> TabularEnv:
+def to_gymnasium(
+    mdp: TabularMDP | str | os.PathLike[str], render_mode: str | None = None
+) -> TabularEnv:
     """Return the MDP as an environment that passes Gymnasium's own checker.
 
     Args:
-        mdp: The MDP.
+        mdp: The MDP, or its name (see `make`).
         render_mode: None, or "ansi" for a line of text per step.
 
     Returns:
@@ -98,7 +100,7 @@ def to_gymnasium(mdp: TabularMDP, render_mode: str | None = None) -> TabularEnv:
         >>> env.step(0)
         (0, 0.005, False, False, {'h': 1})
     """
-    return TabularEnv(mdp, render_mode)
+    return TabularEnv(find_mdp(mdp), render_mode)
 
 
 def from_gymnasium(
@@ -213,14 +215,14 @@ def _start(name: str, core: gymnasium.Env, num_states: int) -> Array:
     return np.eye(num_states)[first.pop()]
 
 
-def save_npz(path: str | os.PathLike[str], mdp: TabularMDP) -> Path:
+def save_npz(path: str | os.PathLike[str], mdp: TabularMDP | str | os.PathLike[str]) -> Path:
     """Write the MDP to a file for `load_npz`; a failed write leaves no partial file.
 
     The dynamics of a large MDP are written in slots, with their `successors`.
 
     Args:
         path: The file; its name ends in .npz.
-        mdp: The MDP.
+        mdp: The MDP, or its name (see `make`).
 
     Returns:
         The path.
@@ -230,7 +232,7 @@ def save_npz(path: str | os.PathLike[str], mdp: TabularMDP) -> Path:
         >>> narl.tabular.load_npz(path).num_states
         4
     """
-    path = Path(path)
+    path, mdp = Path(path), find_mdp(mdp)
     if path.suffix != ".npz":
         raise InputError(f"path: {path.name!r} is wrong; the name must end in .npz")
     if not path.parent.is_dir():

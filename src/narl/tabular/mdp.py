@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from typing import NamedTuple
 
 import jax
@@ -112,14 +113,25 @@ class TabularMDP(Described):
         return dense_rows(row, self.successors[state, action], self.num_states)
 
 
-def scale_rewards(mdp: TabularMDP) -> TabularMDP:
+def find_mdp(mdp: TabularMDP | str | os.PathLike[str]) -> TabularMDP:
+    """Return the MDP that is given, or that a name such as "riverswim" stands for (see `make`)."""
+    if isinstance(mdp, str | os.PathLike):
+        from narl.tabular.envs import make  # which imports this module
+
+        return make(mdp)
+    if not isinstance(mdp, TabularMDP):
+        raise InputError(f"mdp: a {type(mdp).__name__} given; it must be a TabularMDP or a name")
+    return mdp
+
+
+def scale_rewards(mdp: TabularMDP | str | os.PathLike[str]) -> TabularMDP:
     """Return the MDP with mean rewards scaled to [0, 1], the range that the agents assume.
 
     Every episode has H steps, so that the best policies stay the same; values and regret are
     divided by the range of the mean rewards. Rewards that are all equal become 0.
 
     Args:
-        mdp: An MDP with any rewards.
+        mdp: An MDP with any rewards, or its name (see `make`).
 
     Returns:
         A new MDP, whose name ends in "-scaled".
@@ -129,6 +141,7 @@ def scale_rewards(mdp: TabularMDP) -> TabularMDP:
         >>> narl.tabular.scale_rewards(mdp).r
         array([[0., 1.]])
     """
+    mdp = find_mdp(mdp)
     low, high = float(mdp.r.min()), float(mdp.r.max())
     span = high - low if high > low else 1.0
     r, r_std = (mdp.r - low) / span, mdp.r_std / span

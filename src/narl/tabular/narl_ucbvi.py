@@ -20,6 +20,7 @@ from narl.tabular.options import NarlUcbvi
 from narl.tabular.planning import Plan, navi, steps_to_go
 from narl.tabular.problem import Problem
 from narl.tabular.sampling import coins, normal
+from narl.theory.ensemble_sizes import Tail
 
 
 class FakeState(NamedTuple):
@@ -45,7 +46,7 @@ def resolve(options: NarlUcbvi, problem: Problem) -> NarlUcbvi:
     sizes = (problem.num_states, problem.num_actions, problem.horizon)
     delta = theory.delta_of(options.epsilon, int(num_steps))
     if options.noise == "theorem" and members is None:
-        tail: theory.Tail = "exact" if options.corrected else "paper"
+        tail: Tail = "exact" if options.corrected else "paper"
         members = theory.members_r(delta, *sizes, corrected=options.corrected, tail=tail)
     if options.noise == "fake-reward" and fakes is None:
         fakes = theory.fake_pairs(delta, *sizes, int(num_steps), corrected=options.corrected)

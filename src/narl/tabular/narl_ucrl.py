@@ -21,6 +21,7 @@ from narl.tabular.posterior import sample_dynamics, sample_rewards
 from narl.tabular.problem import Problem
 from narl.tabular.sampling import coins, exponential, normal
 from narl.tabular.transitions import Dynamics, as_dynamics
+from narl.theory.ensemble_sizes import Tail
 
 
 class MemberState(NamedTuple):
@@ -37,7 +38,7 @@ def resolve(options: NarlUcrl, problem: Problem) -> NarlUcrl:
         sizes = (problem.num_states, problem.num_actions, problem.horizon)
         delta = theory.delta_of(options.epsilon, float(problem.num_episodes) * problem.horizon)
         # Unvisited pairs carry N(0,1) noise, whose tail decides the corrected numbers.
-        tail: theory.Tail = "unvisited" if options.corrected else "paper"
+        tail: Tail = "unvisited" if options.corrected else "paper"
         fixed = options.corrected
         members_r = members_r or theory.members_r(delta, *sizes, corrected=fixed, tail=tail)
         members_p = members_p or theory.members_p(delta, *sizes, corrected=fixed, tail=tail)

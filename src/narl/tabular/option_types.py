@@ -3,6 +3,7 @@
 `narl.tabular.options` declares them with their ranges and defaults; a test compares both.
 """
 
+from collections.abc import Iterable
 from typing import Literal, TypedDict
 
 from narl.tabular.options import Clip, Measure, Noised
@@ -38,3 +39,16 @@ class AgentSettings(TypedDict, total=False):
     mu0: float
     tau0: float
     tau: float
+
+
+class Settings(AgentSettings, total=False):
+    """Options of `narl.tabular.make_config` by name: those of `Config`, then those of agents."""
+
+    episodes: int
+    seeds: Iterable[int] | str
+    size: int | None
+    horizon: int | None
+    env_seed: int
+    scale_rewards: bool
+    until_solved: bool
+    preset: Literal["paper", "strong-prior"] | None

@@ -21,9 +21,9 @@ from narl.paper import implements
 from narl.tabular.agent import Agent
 from narl.tabular.agent_registry import agent_name, make_agent
 from narl.tabular.checked_options import agent_options
-from narl.tabular.envs import make, refuse_swapped
+from narl.tabular.envs import refuse_swapped
 from narl.tabular.exact_values import solve
-from narl.tabular.mdp import AnyArray, Episode, TabularMDP
+from narl.tabular.mdp import AnyArray, Episode, TabularMDP, find_mdp
 from narl.tabular.option_types import AgentSettings
 from narl.tabular.options import AgentOptions
 from narl.tabular.problem import Problem, World, make_problem, make_world
@@ -193,7 +193,9 @@ def run(
     """
     seed_array = np.array(check_seeds(seeds), dtype=np.uint32)
     num_episodes = check_count("episodes", num_episodes)
-    mdp = _find_mdp(mdp, agent)
+    if isinstance(mdp, str | os.PathLike):
+        refuse_swapped(agent, mdp)
+    mdp = find_mdp(mdp)
     if until_solved and mdp.bad is None:
         raise InputError(f"until_solved: {mdp.name} has no 'bad' episodes; it is for deep_sea")
     # float32 throughout, also where a user has switched JAX to 64 bits.
@@ -205,16 +207,6 @@ def run(
     with episode_progress(label, num_episodes, progress) as on_progress:
         trace = run_seeds(found, mdp, problem, num_episodes, seed_array, on_progress, stop_rule)
     return dataclasses.replace(trace, agent=name, options=complete)
-
-
-def _find_mdp(mdp: TabularMDP | str | os.PathLike[str], agent: Any) -> TabularMDP:
-    """Return the MDP that is given or named; refuse the name of an agent in its place."""
-    if isinstance(mdp, str | os.PathLike):
-        refuse_swapped(agent, mdp)
-        return make(mdp)
-    if not isinstance(mdp, TabularMDP):
-        raise InputError(f"mdp: a {type(mdp).__name__} given; it must be a TabularMDP or a name")
-    return mdp
 
 
 def _find_agent(

@@ -1,4 +1,4 @@
-"""The look-up of what a user names on the command line: a run, or a policy to play."""
+"""The look-up of what a user names, on the command line or in Python: a run, or a policy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from narl.errors import InputError
 from narl.storage import (
     MANIFEST,
     PART_SUFFIX,
-    TRAINING_FILE,
     Run,
     UnfinishedRun,
     list_run_ids,
@@ -20,6 +19,7 @@ from narl.storage import (
 )
 
 RUN_HELP = "id of a run, its beginning or its last ten digits, its folder, or latest"
+POLICY_HELP = f"{RUN_HELP}; or a saved agent's folder, or a pretrained policy such as hopper"
 _DIGITS = re.compile(r"[0-9a-f]{4,10}")
 
 
@@ -36,24 +36,47 @@ def find_run_folder(root: Path, text: str) -> Path:
 def find_policy(root: Path, text: str) -> tuple[Path, bool]:
     """Return the folder that holds a policy, and whether its training is finished.
 
-    A policy is named as a run is, or by the folder of a saved agent.
+    A policy is named as a run is, by the folder of a saved agent, or as in `pretrained_policies`;
+    a run or a folder of the same name takes precedence.
     """
     if text.strip() and os.path.isfile(Path(text) / MANIFEST):
         return Path(text), True
     try:
-        run = find_run(root, text)
-    except InputError:
-        if text.strip() and os.path.isdir(text) and not os.path.isfile(Path(text) / TRAINING_FILE):
-            raise InputError(
-                f"run: the folder {text} holds no policy (no {MANIFEST}); give the id of a run, or "
-                "a folder that agent.save or narl train made"
-            ) from None
-        raise
+        find_run_folder(root, text)
+    except InputError as error:
+        return _pretrained_policy(text, error), True
+    run = find_run(root, text)
     if not isinstance(run, UnfinishedRun):
         return run.path, True
     if not run.step:
         raise InputError(f"run: {run.path.name} has no checkpoint yet; wait for its first epoch")
     return run.path, False
+
+
+def pretrained_policies() -> dict[str, Path]:
+    """Return the folders of the policies that come with narl's repository, by name.
+
+    They are in the clone from which narl is imported (an editable installation), or else in the
+    folder `policies` of the working folder.
+    """
+    clone = Path(__file__).resolve().parents[2]
+    root = (clone if (clone / "pyproject.toml").is_file() else Path()) / "policies"
+    return {path.parent.name: path.parent for path in sorted(root.glob(f"*/{MANIFEST}"))}
+
+
+def _pretrained_policy(text: str, error: InputError) -> Path:
+    """Return the folder of a pretrained policy; ``error`` says that no run has its name."""
+    if text.strip() and os.path.isdir(text):
+        raise InputError(
+            f"run: the folder {text} holds no policy (no {MANIFEST}); give the id of a run, or a "
+            "folder that agent.save or narl train made"
+        )
+    policies = pretrained_policies()
+    if text in policies:
+        return policies[text]
+    if not text.strip() or os.path.dirname(text) or not policies:
+        raise error
+    raise InputError(f"{error}; pretrained policies: {', '.join(policies)}")
 
 
 def _name(root: Path, text: str) -> str:
@@ -78,5 +101,5 @@ def _latest(root: Path) -> str:
     times = {run.path.name: run.time for run in list_unfinished_runs(root)}
     times |= {run.id: str(run.environment.get("time", "")) for run in list_runs(root)}
     if not times:
-        raise InputError(f"RUN: the folder {root} holds no runs; --runs DIR names another folder")
+        raise InputError(f"RUN: the folder {root} holds no runs; name another (--runs, NARL_RUNS)")
     return max(times, key=lambda name: times[name])

@@ -1,0 +1,59 @@
+"""The result of a training as it is printed: why it ended early, if it did."""
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from narl.commands.training_console import print_training
+
+
+@pytest.mark.parametrize(
+    ("changes", "steps", "solved", "line"),
+    [
+        ({"until_solved": True}, 40, 20, "stopped early: every seed has reached the return 7.5"),
+        ({"patience": 3}, 40, 20, "stopped early: 3 evaluations in turn no better than the best"),
+        ({"patience": 1}, 40, None, "stopped early: 1 evaluation in turn no better than the best"),
+        ({"until_solved": True, "patience": 3}, 40, None, "stopped early: 3 evaluations in turn"),
+        ({"until_solved": True, "patience": 3}, 60, 60, ""),
+        ({}, 60, None, ""),
+    ],
+)
+def test_reason_of_an_early_stop_is_printed(capsys, changes, steps, solved, line):
+    settings = {"steps": 60, "solved_return": 7.5}
+    if "patience" in changes:
+        settings["stop_when_no_better"] = changes["patience"]
+    until_solved = changes.get("until_solved", False)
+    run = SimpleNamespace(
+        config={
+            "algo": "sac",
+            "env": "X",
+            "seeds": [0],
+            "until_solved": until_solved,
+            "settings": settings,
+        },
+        metrics={
+            "steps": steps,
+            "updates": 5,
+            "seconds": {"total": 62.0},
+            "solved_step": [solved],
+            "final_return": [8.0],
+        },
+        path=Path("runs/x"),
+    )
+    print_training(run, was_found=False)
+    lines = [text for text in capsys.readouterr().out.splitlines() if "stopped" in text]
+    assert len(lines) == bool(line)
+    assert line in "".join(lines)
+
+
+def test_options_that_stop_a_training_stand_in_one_group(call):
+    text = call("train", "--help").out
+    groups = [block for block in text.split("\n\n") if re.search(r"^  --stop-", block, re.M)]
+    assert len(groups) == 1
+    assert groups[0].startswith("episodes and evaluation:")
+    assert {*re.findall(r"^  (--stop-\S+)", groups[0], re.M)} == {
+        "--stop-at-return",
+        "--stop-when-no-better",
+    }

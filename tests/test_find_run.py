@@ -1,0 +1,115 @@
+"""Runs and pretrained policies are found by the same names on the command line and in Python."""
+
+import json
+import shutil
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
+
+import narl
+from narl import storage
+from narl.errors import InputError
+from narl.find_run import find_policy, find_run, pretrained_policies
+
+ROOT = Path(__file__).resolve().parents[1]
+RUN = ROOT / "tests" / "storage" / "fixtures" / "train-sac-pendulum-v1-f773e86ad6"
+NAMES = ("latest", RUN.name, "train-sac", "f773e86ad6")
+"""Names of the one run in the fixture `runs`."""
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch) -> Path:
+    """A working folder of one training in the folder `runs`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NARL_RUNS", raising=False)
+    shutil.copytree(RUN, tmp_path / "runs" / RUN.name)
+    return Path("runs")
+
+
+def test_pretrained_policies_are_those_of_the_clone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = pretrained_policies()
+    cards = {path.parent.name for path in (ROOT / "policies").glob("*/README.md")}
+    assert set(found) == cards
+    assert found["hopper"] == ROOT / "policies" / "hopper"
+
+
+def test_pretrained_policies_of_an_installed_package_are_in_the_working_folder(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("narl.find_run.__file__", str(tmp_path / "lib" / "narl" / "find_run.py"))
+    assert pretrained_policies() == {}
+    with pytest.raises(InputError, match=r"the folder runs holds no runs$"):
+        find_policy(Path("runs"), "hopper")
+    shutil.copytree(RUN, tmp_path / "policies" / "swing")
+    (tmp_path / "policies" / "empty").mkdir()
+    assert find_policy(Path("runs"), "swing") == (Path("policies/swing"), True)
+    assert set(pretrained_policies()) == {"swing"}
+
+
+def test_eval_and_load_take_the_name_of_a_policy(call):
+    answer = call("eval", "inverted-pendulum", "--episodes", "1", "--json")
+    assert answer.status == 0, answer.err
+    result = json.loads(answer.out)
+    assert result["path"] == str(ROOT / "policies" / "inverted-pendulum")
+    agent = narl.load("inverted-pendulum")
+    assert agent.evaluate(1).returns == result["seeds"][0]["returns"]
+
+
+def test_folder_takes_precedence_over_a_policy_of_the_same_name(runs):
+    shutil.copytree(RUN, "hopper")
+    assert find_policy(runs, "hopper") == (Path("hopper"), True)
+    assert narl.load("hopper").config.env == "Pendulum-v1"
+    Path("sparse-pendulum").mkdir()
+    with pytest.raises(InputError, match="the folder sparse-pendulum holds no policy"):
+        find_policy(runs, "sparse-pendulum")
+
+
+def test_run_takes_precedence_over_a_policy_of_the_same_name(runs, monkeypatch):
+    monkeypatch.setattr("narl.find_run.pretrained_policies", lambda: {"train-sac": Path("other")})
+    assert find_policy(runs, "train-sac") == (runs / RUN.name, True)
+
+
+@pytest.mark.parametrize("command", ["eval", "play"])
+def test_unknown_name_is_one_line_with_the_policies(call, command):
+    answer = call(command, "hoper")
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.err.count("\n") == 1
+    listed = ", ".join(pretrained_policies())
+    assert answer.err.endswith(
+        f"'hoper' is not there; the folder runs holds no runs; pretrained policies: {listed}\n"
+    )
+
+
+def test_load_of_an_unknown_name_lists_the_policies_and_that_of_a_path_does_not(runs):
+    with pytest.raises(
+        InputError, match=r"'hoper'.*pretrained policies: hopper, inverted-pendulum"
+    ):
+        narl.load("hoper")
+    with pytest.raises(InputError, match=r"^folder: here/hopper is not there; give one"):
+        narl.load("here/hopper")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_load_takes_the_names_of_a_run(runs, name):
+    assert narl.load(name).num_steps == storage.load_run(RUN).metrics["steps"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_plot_takes_the_names_of_a_run(runs, name):
+    mpl.use("Agg")
+    axes = narl.plot(name)
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["sac"]
+    mpl.pyplot.close("all")
+
+
+def test_load_and_plot_look_into_the_folder_of_the_variable(runs, monkeypatch):
+    runs.rename("elsewhere")
+    for use in (narl.load, narl.plot):
+        with pytest.raises(InputError, match="the folder runs holds no runs; name another"):
+            use("latest")
+    monkeypatch.setenv("NARL_RUNS", "elsewhere")
+    assert narl.load("latest").algo == "sac"
+    assert find_run(storage.default_root(), "latest").id == RUN.name
