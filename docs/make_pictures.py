@@ -29,8 +29,6 @@ FOLDER = Path(__file__).with_name("pictures")
 NARL, UCRL2, TRUE, GREEDY, GREY, FAINT = (
     *("#0072b2", "#d55e00", "#009e73", "#000000", "#57606a", "#c3cad1"),
 )
-NARROW = 5.6
-"""Inches of a drawing whose letters can be read on a phone."""
 STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 10,
@@ -76,15 +74,15 @@ def _truth(x: np.ndarray) -> np.ndarray:
 
 def draw_idea() -> Figure:
     """Draw an ensemble, the radius and the optimistic choice, and the loop around them."""
-    figure = Figure(figsize=(NARROW, 9.6), layout="constrained")
-    curves, choice_axes, loop = figure.subplots(3, 1, height_ratios=(4, 3.4, 2.2))
+    figure = Figure(figsize=(8.4, 5.0), layout="constrained")
+    grid = figure.add_gridspec(2, 2, height_ratios=(4.3, 1.1), width_ratios=(1.5, 1))
     x = np.linspace(0, 1, 200)
     data_x, data_y, members = bootstrap_members(np.random.default_rng(241), 5, x)
     at = 165
     radius = 0.24
     choice = narl.optimism.optimistic(jnp.asarray(members), radius, above_only=True)
     chosen, admitted = np.asarray(choice.member), np.asarray(choice.admitted)
-    axes = curves
+    axes = figure.add_subplot(grid[0, 0])
     mean = members.mean(axis=0)
     axes.fill_between(x, mean - radius, mean + radius, color=NARL, alpha=0.1, linewidth=0)
     for member in members:
@@ -100,10 +98,12 @@ def draw_idea() -> Figure:
     axes.text(0.2, -0.26, "much data:\nthe models agree", ha="center", color=GREY)
     axes.text(0.57, -0.26, "little or no data:\nthey disagree", ha="center", color=GREY)
     axes.text(
-        0.02, 1.24, "dots: real data     grey: models     blue: what NARL assumes", color=GREY
+        0.02, 1.24, "dots: data    grey: models    blue: NARL", color=GREY
     )
-    _draw_choice(choice_axes, members[:, at], radius, chosen[at], admitted[:, at])
-    _draw_loop(loop)
+    _draw_choice(
+        figure.add_subplot(grid[0, 1]), members[:, at], radius, chosen[at], admitted[:, at]
+    )
+    _draw_loop(figure.add_subplot(grid[1, :]))
     return figure
 
 
@@ -136,39 +136,37 @@ def _draw_choice(
 
 
 def _draw_loop(axes: Axes) -> None:
-    steps = (  # clockwise, with the left lower corner of each box
-        ("environment", "real steps", (0.0, 1.3)),
-        ("ensemble", "fitted to the data", (1.2, 1.3)),
-        ("imagined steps", "with the optimistic choice", (1.2, 0.4)),
-        ("policy", "learns from both", (0.0, 0.4)),
+    steps = (
+        ("environment", "real steps"),
+        ("ensemble", "fitted to the data"),
+        ("imagined steps", "optimistic choice"),
+        ("policy", "learns from both"),
     )
-    axes.set(xlim=(-0.02, 2.22), ylim=(-0.25, 1.95), xticks=[], yticks=[])
+    axes.set(xlim=(0, 4), ylim=(0, 1), xticks=[], yticks=[])
     axes.axis("off")
-    for title, note, (x, y) in steps:
-        is_choice = title == "imagined steps"
+    for i, (title, note) in enumerate(steps):
         box = FancyBboxPatch(
-            (x, y),
-            1.0,
-            0.6,
+            (i + 0.08, 0.36),
+            0.78,
+            0.56,
             boxstyle="round,pad=0,rounding_size=0.06",
-            facecolor=NARL if is_choice else "white",
+            facecolor=NARL if i == 2 else "white",
             edgecolor=NARL,
             linewidth=1.4,
         )
         axes.add_patch(box)
-        ink = "white" if is_choice else "#1f2328"
-        axes.text(x + 0.5, y + 0.4, title, ha="center", va="center", weight="bold", color=ink)
-        axes.text(x + 0.5, y + 0.17, note, ha="center", va="center", fontsize=9, color=ink)
-    arrow = {"arrowstyle": "-|>", "mutation_scale": 13, "color": GREY, "shrinkA": 0, "shrinkB": 0}
-    for start, end in (
-        ((1.01, 1.6), (1.19, 1.6)),
-        ((1.7, 1.29), (1.7, 1.01)),
-        ((1.19, 0.7), (1.01, 0.7)),
-        ((0.5, 1.01), (0.5, 1.29)),
-    ):
-        axes.add_patch(FancyArrowPatch(start, end, **arrow))
-    words = "the policy acts where it hopes for most,\nand the data show the truth"
-    axes.text(1.1, 0.28, words, ha="center", va="top", color=GREY)
+        ink = "white" if i == 2 else "#1f2328"
+        axes.text(i + 0.47, 0.73, title, ha="center", va="center", weight="bold", color=ink)
+        axes.text(i + 0.47, 0.52, note, ha="center", va="center", fontsize=9, color=ink)
+        if i < 3:
+            arrow = {"arrowstyle": "-|>", "mutation_scale": 13, "color": GREY}
+            axes.add_patch(FancyArrowPatch((i + 0.87, 0.64), (i + 1.07, 0.64), **arrow))
+    axes.plot([3.47, 3.47, 0.47], [0.34, 0.14, 0.14], color=GREY, linewidth=1.2)
+    axes.add_patch(
+        FancyArrowPatch((0.47, 0.12), (0.47, 0.36), arrowstyle="-|>", mutation_scale=13, color=GREY)
+    )
+    axes.text(1.97, 0.0, "the policy acts where it hopes for most, and the data show the truth",
+              ha="center", color=GREY)  # fmt: skip
 
 
 # --- from UCRL2 to NARL to deep ensembles -----------------------------------------------------
@@ -322,10 +320,8 @@ def draw_pays() -> Figure:
     regret = load_outcome(RESULTS / "fig1a-paper.json").charts[0]
     exploration = load_outcome(RESULTS / "exploration-paper.json")
     tasks = [chart for chart in exploration.charts if chart.id.endswith("-returns")]
-    figure = Figure(figsize=(NARROW, 10.4), layout="constrained")
-    grid = figure.add_gridspec(5, 2, height_ratios=(4, 4, 4, 4, 1.4))
-    panels = [figure.add_subplot(grid[place // 2, place % 2]) for place in range(8)]
-    key_panel = figure.add_subplot(grid[4, :])
+    figure = Figure(figsize=(7.6, 7.2), layout="constrained")
+    *panels, key_panel = figure.subplots(3, 3).ravel()
     dashed = {"linestyle": (0, (4, 2))}  # MBPO has the same colour
     tabular: dict[str, dict[str, Any]] = {
         "NARL Gaussian": {"color": _colour("narl-ucrl")},
@@ -348,7 +344,7 @@ def draw_pays() -> Figure:
         axes.title.set_fontsize(10)
         axes.locator_params(axis="x", nbins=4)
     key_panel.axis("off")
-    key_panel.legend(handles=keys, loc="center", ncols=2, frameon=False)
+    key_panel.legend(handles=keys, loc="center", frameon=False)
     return figure
 
 
