@@ -97,9 +97,7 @@ def draw_idea() -> Figure:
     axes.set_title("Each model of the ensemble fits the data", loc="left", fontsize=11)
     axes.text(0.2, -0.26, "much data:\nthe models agree", ha="center", color=GREY)
     axes.text(0.57, -0.26, "little or no data:\nthey disagree", ha="center", color=GREY)
-    axes.text(
-        0.02, 1.24, "dots: data    grey: models    blue: NARL", color=GREY
-    )
+    axes.text(0.02, 1.24, "dots: data    grey: models    blue: NARL", color=GREY)
     _draw_choice(
         figure.add_subplot(grid[0, 1]), members[:, at], radius, chosen[at], admitted[:, at]
     )

@@ -129,5 +129,7 @@ def test_missing_package_is_named(tmp_path, monkeypatch):
         return real_import(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without_ffmpeg)
-    with pytest.raises(InputError, match=r"^video: .* pip install 'narl\[video\]'$"):
+    with pytest.raises(
+        InputError, match=r'^video: .* pip install .* "\.\[video\]" in the folder of the clone$'
+    ):
         write_video(pictures(1), tmp_path / "a.mp4", fps=30)

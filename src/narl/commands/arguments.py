@@ -52,11 +52,11 @@ Switch = Annotated[bool, tyro.conf.arg(help_behavior_hint="")]
 RunsFolder = Annotated[Path | None, value("DIR", "(default: $NARL_RUNS, or runs)")]
 TensorBoardFolder = Annotated[
     str | None,
-    value("DIR", help="write metrics for TensorBoard to this folder (needs narl[tensorboard])"),
+    value("DIR", help="write metrics for TensorBoard to this folder (extra tensorboard)"),
 ]
 WandbProject = Annotated[
     str | None,
-    value("PROJECT", help="write metrics to this project of Weights & Biases (needs narl[wandb])"),
+    value("PROJECT", help="write metrics to this project of Weights & Biases (extra wandb)"),
 ]
 TrustModule = Annotated[
     bool,

@@ -195,7 +195,7 @@ def _show(findings: dict[str, Any]) -> None:
     for name, version in findings["versions"].items():
         table.add_row(name, version or "missing")
     for name, version in findings["extras"].items():
-        table.add_row(name, version or f"not installed (narl[{EXTRAS[name]}])")
+        table.add_row(name, version or f"not installed (extra {EXTRAS[name]})")
     table.add_row("platform", findings["platform"])
     table.add_row("cores", f"{findings['cores']} ({findings['usable_cores']} usable)")
     table.add_row("device", f"{device['platform']}: {device['count']} × {device['kind']}")

@@ -45,7 +45,7 @@ class Eval:
     best: Switch = False
     """evaluate every policy as it was at its best evaluation, not the last one"""
     video: Annotated[Path | None, value("FILE")] = None
-    """record the first episode of the best seed as .mp4 or .gif (needs narl[video])"""
+    """record the first episode of the best seed as .mp4 or .gif (extra video)"""
     trust_env_module: TrustModule = False
     runs: RunsFolder = None
     """folder of the runs"""

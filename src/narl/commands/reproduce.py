@@ -48,8 +48,8 @@ class Reproduce:
         Literal["local", "ray", "slurm", "print"] | None,
         value("local|ray|slurm|print", "(default: one run after the other in this process)"),
     ] = None
-    """do the runs as a sweep first: in processes of this machine, on a Ray cluster (needs
-    narl[ray]), or as jobs of SLURM (needs narl[slurm]); with slurm the jobs are submitted, and the
+    """do the runs as a sweep first: in processes of this machine, on a Ray cluster (extra
+    ray), or as jobs of SLURM (extra slurm); with slurm the jobs are submitted, and the
     same command without it is for when they are done; or only print a command for every program"""
     each: ExecutorArguments = dataclasses.field(default_factory=ExecutorArguments)
     minutes: Annotated[float | None, value("N", "(default: until everything is done)")] = None

@@ -56,7 +56,7 @@ class SweepArguments:
         Literal["local", "ray", "slurm", "print"],
         value("local|ray|slurm|print", "(default: local)"),
     ] = "local"
-    """processes of this machine, a Ray cluster (needs narl[ray]), SLURM (needs narl[slurm]), or
+    """processes of this machine, a Ray cluster (extra ray), SLURM (extra slurm), or
     only print a command for every run"""
     each: ExecutorArguments = dataclasses.field(default_factory=ExecutorArguments)
     status: Switch = False

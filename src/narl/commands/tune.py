@@ -29,7 +29,7 @@ EXAMPLE = "narl tune Hopper-v5 --algo narl --trials 50 --over radius=0.01:1,excl
 
 @dataclasses.dataclass(frozen=True)
 class TuneArguments:
-    """Search for the values of options that give the largest return (needs narl[tune]).
+    """Search for the values of options that give the largest return (extra tune).
 
     - The options are those of narl train; they are the same in all trials.
     - Every trial is a run. A trial that falls behind the median of the others is pruned.
