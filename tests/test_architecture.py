@@ -180,8 +180,12 @@ READERS = {
     "tabular/io.py": {"open_file"},  # the file of an MDP that the user has typed
 }
 """Modules outside `storage` that may read files, and the calls; the comment says which files."""
-EXECUTING_CALLS = {"eval", "exec", "yaml.load", "os.system", "os.popen"}
-EXECUTING_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
+EXECUTING_CALLS = {
+    *("eval", "exec", "builtins.eval", "builtins.exec", "yaml.load", "os.system", "os.popen"),
+}
+EXECUTING_MODULES = {
+    *("pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "yaml"),
+}
 
 
 def calls_of(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
@@ -233,6 +237,8 @@ def test_nothing_is_unpickled_or_executed() -> None:
         ("storage.open_file(p)", {"open_file"}, set()),
         ("import pickle\nfrom dill import loads", set(), {"pickle", "dill"}),
         ("eval(x); exec(y); model.eval()", set(), {"eval", "exec"}),
+        ("import builtins\nbuiltins.eval(x)", set(), {"builtins.eval"}),
+        ("from yaml import load\nload(x)", set(), {"yaml"}),
         ("yaml.load(x); run(x, shell=True); run(x, shell=False)", set(), {"yaml.load", "run"}),
         ("read(x, allow_pickle=True); read(x, allow_pickle=False)", set(), {"read"}),
     ],

@@ -1,4 +1,4 @@
-"""Options of a configuration: dataclass fields that carry their help, range and users.
+"""Options of a configuration: dataclass fields that carry help, range, users and needs.
 
 A configuration is declared once, as a frozen dataclass whose fields are made by `option`. Its
 checks, the command line, the groups of `--help` and the tables in the docs are made from it.

@@ -14,11 +14,11 @@ import numpy as np
 from jaxtyping import Float
 
 from narl.errors import InputError, unknown
-from narl.find_run import find_run
 from narl.grouping import differing_options
 from narl.lazy_names import import_extra
 from narl.options import as_text
 from narl.palette import ALGORITHM_COLOURS, COLOURS, Look, assign_looks
+from narl.run_lookup import find_run
 from narl.stats import median_iqr
 from narl.storage import METRICS_LOG, Run, UnfinishedRun, default_root, rows_from_bytes
 

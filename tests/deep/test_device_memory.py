@@ -7,7 +7,7 @@ from tiny import replica_params, tiny_config
 
 from narl.compilation import num_cores
 from narl.deep import device_memory
-from narl.deep.algorithm import Algorithm, StepInfo
+from narl.deep.algorithm import CHUNK, Algorithm, StepInfo
 from narl.deep.algorithm_registry import step_rule_of
 from narl.deep.checked_config import make_config
 from narl.deep.device_memory import (
@@ -145,3 +145,21 @@ def test_available_memory_on_accelerator_is_limit_of_device(monkeypatch, stats, 
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     monkeypatch.setattr(jax, "devices", lambda: [Device()])
     assert available_memory() == expected
+
+
+def test_value_samples_and_evaluation_episodes_count_in_the_estimate():
+    """Beyond some number they decide it: every member has one value per sample and row."""
+
+    def more(option, small, large):
+        sizes = [temporary_memory(make_algorithm(**{option: x})) for x in (small, large)]
+        return sizes[1] - sizes[0]
+
+    config = make_algorithm().config
+    rows = min(CHUNK, config.rollout_batch)
+    assert more("value_samples", 100_000, 100_001) == 4 * rows * config.num_members
+    row = config.num_members * (config.model_depth * config.model_width + 3 * sum(config.hidden))
+    row += config.num_members * config.value_samples
+    assert more("eval_episodes", 100_000, 100_001) == 4 * row
+    without_model = make_algorithm("sac").config
+    sizes = [temporary_memory(make_algorithm("sac", eval_episodes=x)) for x in (100_000, 100_001)]
+    assert sizes[1] - sizes[0] == 4 * 3 * sum(without_model.hidden)

@@ -132,7 +132,7 @@ def try_environments(number: int, folder: Path) -> Tally:
         gymnasium.register(env_id, entry_point=kind)
         root = folder / f"environment-{i}"
         with tally.trial(name, seconds=120):
-            with refused_in_one_line(EnvironmentFault, Failure):
+            with refused_in_one_line(EnvironmentFault, Failure, naming=env_id):
                 _train(env_id, root)
                 assert name == "close raises", "nothing was noticed"
             assert storage.list_unfinished_runs(root) == []

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from fault_artifacts import Artifacts, readers, sign_again
 from fault_commands import VALID, without_work
+from fault_mutations import older_checkpoint
 from fault_tally import Tally, call_narl, check_answer, check_status, refused_in_one_line
 
 import narl
@@ -92,35 +93,41 @@ def _header(descr: str, shape: str) -> bytes:
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode("latin1")
 
 
-def _hostile_npz(random: Random, canary: Path) -> bytes:
-    """Return an archive that would take much memory, run code or confuse its reader."""
+def _hostile_npz(random: Random, canary: Path) -> tuple[bytes, bool]:
+    """Return an archive that would take much memory, run code or confuse its reader.
+
+    Also return whether it must be refused.
+    """
     objects = io.BytesIO()
     np.lib.format.write_array(objects, np.array([1, None]), allow_pickle=True)
     payload = _header("'|O'", "(1,)") + pickle.dumps([_Touch(canary)])
-    members: list[tuple[str, bytes]] = random.choice(
-        [
-            [("p", objects.getvalue())],
-            [("p", payload)],
-            [("p", _header("'<f8'", "(99999999999999,)") + b"x")],
-            [("p", _header("'<f8'", "(99999999, 99999999, 99999999, 99999999)"))],
-            [("p", _header("'<f8'", "(-2, -3)") + bytes(48))],
-            [("p", _header("'<f8'", "(" * 3000 + ")" * 3000))],
-            [("p", _header("[('a', '<f8')]", "(1,)") + bytes(8))],
-            [("p", b"\x93NUMPY\x09\x00" + bytes(50))],
-            [("p", _header("'<U0'", "(10000000000,)"))],
-            [("../../evil", _header("'<f8'", "(1,)") + bytes(8))],
-            [("p", b"no array")],
-            [("p", _header("'<f8'", "(1,)") + bytes(8))] * 2,
-        ]
-    )
+    sound = ("p", _header("'<f8'", "(1,)") + bytes(8))
+    must_fail = [
+        [("p", objects.getvalue())],
+        [("p", payload)],
+        [("p", _header("'<f8'", "(99999999999999,)") + b"x")],
+        [("p", _header("'<f8'", "(99999999, 99999999, 99999999, 99999999)"))],
+        [("p", _header("'<f8'", "(-2, -3)") + bytes(48))],
+        [("p", _header("'<f8'", "(" * 3000 + ")" * 3000))],
+        [("p", _header("[('a', '<f8')]", "(1,)") + bytes(8))],
+        [("p", b"\x93NUMPY\x09\x00" + bytes(50))],
+        [("p", b"no array")],
+        [sound] * 2,
+    ]
+    may_pass = [
+        [("p", _header("'<U0'", "(10000000000,)"))],  # no bytes at all
+        [("../../evil", sound[1])],  # names of arrays are no names of files
+    ]
+    members: list[tuple[str, bytes]] = random.choice([*must_fail, *may_pass])
     if random.random() < 0.25:
-        return _bomb(declares_more=random.random() < 0.5)
+        declares_more = random.random() < 0.5
+        return _bomb(declares_more), declares_more
     buffer = io.BytesIO()
     warnings.filterwarnings("ignore", "Duplicate name")
     with zipfile.ZipFile(buffer, "w", random.choice([0, 8])) as archive:
         for name, content in members:
             archive.writestr(f"{name}.npy", content)
-    return buffer.getvalue()
+    return buffer.getvalue(), members in must_fail
 
 
 @functools.cache
@@ -134,8 +141,11 @@ def _bomb(declares_more: bool) -> bytes:
     return buffer.getvalue().replace(*sizes) if declares_more else buffer.getvalue()
 
 
-def _change_manifest(folder: Path, random: Random) -> None:
-    """Give a manifest a name that leads elsewhere, a format of the future, or wrong entries."""
+def _change_manifest(folder: Path, random: Random) -> bool:
+    """Give a manifest a name that leads elsewhere, a format of the future, or wrong entries.
+
+    Return whether it must be refused: a run or a step may be read from elsewhere.
+    """
     file = folder / storage.MANIFEST
     manifest = storage.without_checksum(json.loads(file.read_bytes()))
     files = manifest["files"]
@@ -150,11 +160,13 @@ def _change_manifest(folder: Path, random: Random) -> None:
         {"run": random.choice(VALUES)},
         {"step": random.choice(VALUES)},
     ]
-    manifest |= random.choice(changes)
+    change = random.choice(changes)
+    manifest |= change
     try:
         file.write_bytes(storage.json_bytes(storage.with_checksum(manifest)))
     except ValueError:
         file.write_bytes(json.dumps(manifest).encode())
+    return bool(change.keys() & {"files", "schema"})
 
 
 def _put_special(path: Path, random: Random, outside: Path) -> None:
@@ -192,8 +204,9 @@ def _hostile_toml(random: Random) -> bytes:
     return random.choice(choices)
 
 
-def make_hostile(copy: Artifacts, random: Random, outside: Path) -> str:
-    """Make one of the artifacts hostile, and return how."""
+def make_hostile(copy: Artifacts, random: Random, outside: Path) -> tuple[str, Path | None]:
+    """Make one of the artifacts hostile; return how, and the file if it must be refused."""
+    must_fail = False
     checkpoint = max((copy.unfinished / storage.CHECKPOINTS).iterdir())
     folders = [copy.finished, checkpoint, *copy.agent.glob(f"{storage.CHECKPOINTS}/*")]
     if copy.kept is not None:
@@ -209,12 +222,13 @@ def make_hostile(copy: Artifacts, random: Random, outside: Path) -> str:
             sign_again(folder)
     elif kind == "npz":
         path = random.choice([folder / "arrays.npz", copy.mdp])
-        path.write_bytes(_hostile_npz(random, outside.parent / "executed"))
+        content, must_fail = _hostile_npz(random, outside.parent / "executed")
+        path.write_bytes(content)
         if path != copy.mdp:
             sign_again(folder)
     elif kind == "manifest":
         path = folder / storage.MANIFEST
-        _change_manifest(folder, random)
+        must_fail = _change_manifest(folder, random)
     elif kind == "special":
         parts = [
             copy.unfinished / name for name in (storage.CHECKPOINTS, storage.METRICS_LOG, ".lock")
@@ -232,7 +246,7 @@ def make_hostile(copy: Artifacts, random: Random, outside: Path) -> str:
         path = copy.unfinished / random.choice([".lock", storage.METRICS_LOG])
         digits = b"9" * random.choice([3, 30, 5000])
         path.write_bytes(random.choice([digits, _raw_json(random), b"\0" * 100]))
-    return f"{kind} {path.relative_to(copy.folder)}"
+    return f"{kind} {path.relative_to(copy.folder)}", path if must_fail else None
 
 
 def try_hostile(
@@ -241,16 +255,29 @@ def try_hostile(
     """Open hostile artifacts in every way that narl has; with `trains`, also continue trainings."""
     tally, random = Tally("hostile artefacts"), Random(seed)
     config = config_from_record(storage.open_unfinished_run(made.unfinished).config)
+    whole = {path.relative_to(made.folder): read(path) for path, read in readers(made).items()}
+    older = older_checkpoint(made, folder)
     for i in range(number):
         copy, outside = made.copy_to(folder / "copy"), folder / "outside"
         outside.write_text("precious")
         what = f"{i}"
         with tally.trial(what, seconds=60):
-            how = make_hostile(copy, random, outside)
+            how, refused = make_hostile(copy, random, outside)
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             for path, read in readers(copy).items():
+                found = None
                 with _harmless(f"{how}: {path.name}"):
-                    read(path)
+                    found = read(path)
+                if (
+                    refused is not None
+                    and found is not None
+                    and path in (refused, *refused.parents)
+                ):
+                    artifact = path.relative_to(copy.folder)
+                    if path == copy.agent and found["state"] is None:
+                        found = found | {"state": whole[artifact]["state"]}
+                    others = [older] if path == copy.unfinished else []
+                    assert found in [whole[artifact], *others], f"{how}: {path.name} was accepted"
             check_listing(copy, how)
             if i % 20 == 4 or any(
                 name in how for name in ("sweeps", "grid", copy.kept_id or "grid")

@@ -7,6 +7,7 @@ bit. The processes are forked from one that has imported everything, so that eac
 from __future__ import annotations
 
 import errno
+import io
 import json
 import multiprocessing
 import os
@@ -29,8 +30,11 @@ SAC = ["train", ENV, *short_arguments(steps=500, hidden=(8,), batch=16), "--json
 TINY = {"hidden": (8,), "batch": 16, "model_width": 8, "model_depth": 1, "most_model_epochs": 3}
 NARL = ["train", ENV, *short_arguments("narl", steps=500, rollout_batch=50, **TINY), "--json"]
 """Trainings of five epochs, without and with models."""
-OPERATIONS = ("fsync", "rename", "replace", "mkdir", "unlink", "rmdir")
-"""Functions of `os` at whose calls a fault can come; every write of narl calls some of them."""
+OPERATIONS = (
+    *((io, "open"), (os, "open"), (os, "fsync"), (os, "rename"), (os, "replace")),
+    *((os, "mkdir"), (os, "unlink"), (os, "rmdir")),
+)
+"""Functions at whose calls a fault can come; every write of narl calls some of them."""
 SECONDS = 120
 
 
@@ -52,10 +56,12 @@ def _install(fault: Fault) -> list[str]:
     """Make operations fail; return the list to which every one of them is added."""
     seen: list[str] = []
 
-    def failing(name: str) -> Callable[..., Any]:
-        original = getattr(os, name)
+    def failing(module: Any, name: str) -> Callable[..., Any]:
+        original = getattr(module, name)
 
         def operation(*arguments: Any, **options: Any) -> Any:
+            if name == "open" and not _opens_for_writing(*arguments, **options):
+                return original(*arguments, **options)
             seen.append(name)
             if fault.kind == "kill" and len(seen) == fault.at:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -66,11 +72,20 @@ def _install(fault: Fault) -> list[str]:
 
         return operation
 
-    for name in OPERATIONS:
-        setattr(os, name, failing(name))
+    for module, name in OPERATIONS:
+        setattr(module, name, failing(module, name))
     if fault.file_size:
         resource.setrlimit(resource.RLIMIT_FSIZE, (fault.file_size, fault.file_size))
     return seen
+
+
+def _opens_for_writing(path: Any, how: Any = "r", *arguments: Any, **options: Any) -> bool:
+    """Return whether a file in the working folder is opened to be written."""
+    if isinstance(path, int) or not Path(path).absolute().is_relative_to(Path.cwd()):
+        return False  # the cache of compiled programs, whose errors JAX reports by itself
+    if isinstance(how, str):
+        return bool({*how} & {*"wxa+"})
+    return bool(how & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
 
 
 _FREEING = ("unlink", "rmdir")

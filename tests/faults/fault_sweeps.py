@@ -29,11 +29,11 @@ def try_sweep_kills(folder: Path, programs: Path, number: int, seed: int = 0) ->
     for i in range(number):
         root = folder / f"sweep-{seed}-{i}"
         with tally.trial(f"sweep {i}", seconds=5 * SECONDS):
-            for _ in range(random.choice([1, 1, 2])):
+            for k in range(random.choice([1, 1, 2])):
                 sweep = _start(programs, root)
                 time.sleep(random.uniform(0, seconds))
                 workers = _children(sweep.pid)
-                if workers and random.random() < 0.5:
+                if workers and (i + k) % 2:
                     os.kill(random.choice(workers), signal.SIGKILL)
                     _end(sweep)  # the driver begins its run again
                 else:

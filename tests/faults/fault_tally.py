@@ -73,13 +73,15 @@ def time_limit(seconds: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def refused_in_one_line(*kinds: type[Exception]) -> Iterator[None]:
-    """Allow an InputError, or one of other kinds, if its message is one line."""
+def refused_in_one_line(*kinds: type[Exception], naming: str = "") -> Iterator[None]:
+    """Allow an InputError, or one of other kinds, if its message is one line that names this."""
     try:
         yield
     except (InputError, *kinds) as error:
         if "\n" in str(error):
             raise AssertionError(f"more than one line: {error}") from error
+        if naming not in str(error):
+            raise AssertionError(f"{naming} is not named: {error}") from error
 
 
 class Answer(NamedTuple):

@@ -12,6 +12,8 @@ import pytest
 
 from narl import gymnasium_registration
 from narl.errors import InputError
+from narl.options import options_of
+from narl.tabular.config import Config
 from narl.tabular.envs import (
     ENVIRONMENTS,
     MAX_DEEP_SEA,
@@ -335,3 +337,8 @@ print(env.unwrapped.mdp.name, len(env.reset(seed=0)))
         text=True,
     )
     assert done.stdout == "riverswim 2\n", done.stderr
+
+
+def test_help_of_the_command_line_names_every_environment():
+    text = options_of(Config)["env"].help
+    assert [name for name in ENVIRONMENTS if name not in text] == []

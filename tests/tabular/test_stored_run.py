@@ -17,6 +17,7 @@ from narl.tabular import (
     run_config,
     save_npz,
 )
+from narl.tabular.runner import Record
 from narl.tabular.stored_run import metrics
 
 SMALL = {"env": "deep-sea", "size": 3, "episodes": 6, "seeds": range(3)}
@@ -226,3 +227,15 @@ def test_wrong_configurations_are_refused_and_nothing_is_written(field, change, 
     assert str(caught.value).startswith(f"{field}: ")
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_scores_that_do_not_fit_into_memory_are_refused(tmp_path, monkeypatch):
+    """Each of the scores takes 4 + 8 + 8 bytes, per seed and episode."""
+    config = make_config("psrl", "riverswim", episodes=30, seeds=(0, 1))
+    needed = 20 * len(Record._fields) * 2 * 30
+    monkeypatch.setattr("narl.tabular.stored_run.available_host_memory", lambda: needed - 1)
+    with pytest.raises(InputError, match=r"^memory: the scores of all seeds and episodes need "):
+        run_config(config, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr("narl.tabular.stored_run.available_host_memory", lambda: needed)
+    run_config(config, tmp_path)

@@ -1,1 +1,1 @@
-"""The commands of `narl`, a file each: a frozen dataclass of its configuration, and `main`."""
+"""The commands of `narl`, a file each (a frozen dataclass and `main`), and what they share."""

@@ -105,7 +105,7 @@ def _other_words(command: str) -> tuple[str, ...]:
         ids = sorted(gymnasium.registry)
         return tuple(id_ for id_ in ids if not id_.endswith("-v4") and find_preset(id_))
     if command in ("eval", "play"):
-        from narl.find_run import pretrained_policies
+        from narl.run_lookup import pretrained_policies
 
         return tuple(pretrained_policies())
     if command == "runs":

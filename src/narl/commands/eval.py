@@ -20,7 +20,7 @@ from narl.commands.arguments import (
     value,
 )
 from narl.errors import EnvironmentFault, Failure, InputError
-from narl.find_run import POLICY_HELP, find_policy
+from narl.run_lookup import POLICY_HELP, find_policy
 from narl.validation import check_count
 
 if TYPE_CHECKING:

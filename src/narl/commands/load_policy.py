@@ -9,7 +9,7 @@ from narl.commands.arguments import import_from_working_folder
 from narl.deep.agent import Agent
 from narl.deep.best_policy import read_best_actors
 from narl.deep.load_agent import load
-from narl.find_run import find_policy
+from narl.run_lookup import find_policy
 
 
 class LoadedPolicy(NamedTuple):

@@ -18,7 +18,7 @@ from narl.commands.arguments import (
     value,
 )
 from narl.errors import EnvironmentFault, Failure
-from narl.find_run import POLICY_HELP
+from narl.run_lookup import POLICY_HELP
 from narl.validation import check_count
 
 EXAMPLE = "narl play latest --episodes 3"

@@ -102,10 +102,10 @@ def _trainings(config: Report) -> list[Section]:
     }
     for name in (name for name, given in is_given.items() if given):
         raise InputError(f"{name}: it is for experiments, not for trainings; leave it out, or RUN")
-    from narl.find_run import find_run
     from narl.report.tabular_report import tabular_sections
     from narl.report.training_report import training_sections
     from narl.report.training_summary import summarise_training
+    from narl.run_lookup import find_run
     from narl.storage import Run, default_root
 
     root = default_root() if config.runs is None else config.runs

@@ -1,4 +1,4 @@
-"""`narl reproduce`: run experiments of the paper and print which claims hold."""
+"""`narl reproduce`: run experiments, the paper's or ours, and print which claims hold."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from narl.commands.arguments import (
     value,
 )
 from narl.errors import InputError
-from narl.find_run import RUN_HELP, find_run
+from narl.run_lookup import RUN_HELP, find_run
 
 if TYPE_CHECKING:
     from narl.storage import Run

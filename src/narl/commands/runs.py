@@ -11,7 +11,7 @@ from tyro.conf import Positional
 
 from narl.commands.arguments import RunsFolder, Switch, parse, runs_folder, value
 from narl.errors import InputError, did_you_mean
-from narl.find_run import RUN_HELP, find_run, find_run_folder
+from narl.run_lookup import RUN_HELP, find_run, find_run_folder
 
 HELP = """\
 usage: narl runs [list | show RUN | compare RUN... | remove RUN...] [OPTIONS]

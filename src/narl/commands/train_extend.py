@@ -24,7 +24,7 @@ from narl.commands.arguments import (
 )
 from narl.commands.resume import show_finished
 from narl.errors import InputError
-from narl.find_run import RUN_HELP, find_run
+from narl.run_lookup import RUN_HELP, find_run
 
 EXAMPLE = "narl train --extend train-narl-hopper-v5 --steps 200000"
 

@@ -86,7 +86,7 @@ def _search(options: dict[str, Any], own: TuneArguments) -> list[Trial]:
 
     num_trials = check_count("trials", own.trials)
     seed = check_count("sampler_seed", own.sampler_seed, 0, MAX_SEED)
-    env, algo = options.pop("env"), options.pop("algo", "narl")
+    env, algo = options.pop("env"), options.pop("algo", Config.algo)
     timeout = environment_parts(None, own.env_timeout).env_timeout
     if own.over is None:
         axes = tuning.default_axes(env, algo, options)

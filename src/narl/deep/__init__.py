@@ -1,4 +1,4 @@
-"""The deep half: NARL, MBPO and SAC, many seeds in one program.
+"""The deep half: NARL, its rivals, MBPO and SAC, many seeds in one program.
 
 `import narl.deep` is quick: a public name, and JAX with it, is imported when it is first used.
 

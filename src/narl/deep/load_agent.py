@@ -21,8 +21,8 @@ from narl.deep.selection import SelectFn
 from narl.deep.termination import check_termination
 from narl.deep.training_environment import look_at_env
 from narl.deep.user_parts import UserParts
-from narl.find_run import find_policy
 from narl.options import check_used_by
+from narl.run_lookup import find_policy
 from narl.storage import default_root
 
 _log = logging.getLogger("narl")
@@ -37,8 +37,6 @@ def load(
     trust_env_module: bool = False,
 ) -> Agent:
     """Load the agent that `Agent.save` or `narl train` left in a folder, with the same policy.
-
-    A run of `narl train` and a pretrained policy can be loaded by name, too.
 
     An unfinished training (ID.part) gives the agent of its last checkpoint. Learning can go on if
     the data were saved too. What was the user's own must be given again, unless only
@@ -83,12 +81,12 @@ def load(
     agent._no_env = missing.pop("env", "")
     if env is None and not trust_env_module and not agent._no_env:
         agent._no_env = env_module_problem(config.env)
-    if saved.state is not None and saved.env_code and not agent._no_env:
-        _compare_code(saved.env_code, current_env_code(config, user_env), folder)
     if saved.state is None:
         agent._learner.problem = f"learn: {saved.no_state}, or make a new agent"
     elif missing:
         agent._learner.problem = next(iter(missing.values()))
+    if saved.state is not None and saved.env_code and not agent._no_env:
+        _compare_code(saved.env_code, current_env_code(config, user_env), folder)
     return agent
 
 

@@ -1,4 +1,4 @@
-"""The experiments of the paper, by id.
+"""The experiments by id: the paper's, then ours.
 
 `import narl.experiments` is quick: an experiment, and JAX with it, is imported when it is used.
 """

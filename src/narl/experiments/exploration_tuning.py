@@ -50,7 +50,7 @@ STEPS = {
 TRIED: list[tuple[str, str, Any]] = [
     (algorithm, name, value)
     for algorithm in ALGORITHMS
-    if algorithm != SAC  # it has no option, and a program of its own
+    if algorithm != SAC  # has no option, and a program of its own
     for name, values in [DIALS.get(algorithm, ("", ("",)))]
     for value in values
 ]

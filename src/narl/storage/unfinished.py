@@ -113,6 +113,8 @@ def open_unfinished_run(path: Path) -> UnfinishedRun:
         content = without_checksum(read_json(path / TRAINING_FILE))
         if newer := newer_schema(content):
             return UnfinishedRun(path, {}, 1, (newer,))
+        if type(content.get("schema", 0)) is not int:
+            raise TypeError("the number of the format is not a whole number")
         config, version = dict(content["config"]), str(content["narl"])
         every, keep_data = int(content["checkpoint_every"]), content.get("keep_data") is True
         id_ = id_of(config, version)

@@ -11,8 +11,16 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, Any, Unpack
 
-from narl.errors import InputError, NoEffect
-from narl.options import as_plain, check_values, count, option, options_of, seeds_option
+from narl.errors import InputError
+from narl.options import (
+    as_plain,
+    check_effect,
+    check_values,
+    count,
+    option,
+    options_of,
+    seeds_option,
+)
 from narl.tabular.checked_options import agent_options
 from narl.tabular.option_types import Settings
 from narl.tabular.options import AGENT_OPTIONS, PRESETS, AgentOptions
@@ -58,7 +66,11 @@ class Config:
         None, "steps per episode, where the size does not decide them", metavar="H"
     )
     env_seed: int = option(
-        0, "seed of the environment, only for random-mdp", metavar="SEED", minimum=0
+        0,
+        "seed of an environment that is drawn at random",
+        metavar="SEED",
+        minimum=0,
+        only_with=({"env": ("random-mdp",)},),
     )
     scale_rewards: bool = option(
         False,
@@ -169,9 +181,8 @@ def make_config(
     options = agent_options(agent, own.get("preset"), **given)
     if "seeds" in own:
         own["seeds"] = check_seeds(own["seeds"])
-    if "env_seed" in own and env != "random-mdp":
-        raise NoEffect("env_seed", f"{env} is not drawn at random; leave it out")
     values = {name: as_plain(value) for name, value in own.items()}
     config = Config(agent=agent, env=os.fspath(env), options=options, swept=swept, **values)
+    check_effect(own, options_of(Config), vars(config))
     check_values(config)
     return config

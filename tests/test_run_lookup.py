@@ -10,7 +10,7 @@ import pytest
 import narl
 from narl import storage
 from narl.errors import InputError
-from narl.find_run import find_policy, find_run, pretrained_policies
+from narl.run_lookup import find_policy, find_run, pretrained_policies
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN = ROOT / "tests" / "storage" / "fixtures" / "train-sac-pendulum-v1-f773e86ad6"
@@ -39,7 +39,9 @@ def test_pretrained_policies_of_an_installed_package_are_in_the_working_folder(
     tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("narl.find_run.__file__", str(tmp_path / "lib" / "narl" / "find_run.py"))
+    monkeypatch.setattr(
+        "narl.run_lookup.__file__", str(tmp_path / "lib" / "narl" / "run_lookup.py")
+    )
     assert pretrained_policies() == {}
     with pytest.raises(InputError, match=r"the folder runs holds no runs$"):
         find_policy(Path("runs"), "hopper")
@@ -68,7 +70,7 @@ def test_folder_takes_precedence_over_a_policy_of_the_same_name(runs):
 
 
 def test_run_takes_precedence_over_a_policy_of_the_same_name(runs, monkeypatch):
-    monkeypatch.setattr("narl.find_run.pretrained_policies", lambda: {"train-sac": Path("other")})
+    monkeypatch.setattr("narl.run_lookup.pretrained_policies", lambda: {"train-sac": Path("other")})
     assert find_policy(runs, "train-sac") == (runs / RUN.name, True)
 
 
