@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from fault_artifacts import GRID, make_quick_artifacts, read_sweeps
+from fault_artifacts import GRID, make_quick_artifacts, read_sweeps, sign_again
 from fault_commands import without_work
 from fault_tally import call_narl, check_answer
 
@@ -179,3 +179,19 @@ def test_grid_behind_a_link_is_read(tmp_path):
     (tmp_path / "grid.toml").symlink_to("target")
     half, grids = read_grid_file(tmp_path / "grid.toml")
     assert (half.name, len(grids)) == ("train", 2)
+
+
+@pytest.mark.parametrize("name", ["final_return", "solved_step", "seconds"])
+def test_results_of_wrong_types_are_a_problem_of_one_run(made, name):
+    """The checksums fit, as of a file that was changed on purpose."""
+    file = made.finished / "metrics.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {name: -1}))
+    sign_again(made.finished)
+    answer = call_narl("runs", "--json")
+    check_answer(answer, (0,))
+    problems = {run["run"]: run["problems"] for run in json.loads(answer.out)["runs"]}
+    expected = [] if name == "seconds" else [f"{name} is of a wrong type"]
+    assert problems[made.finished_id] == expected
+    assert sum(bool(lines) for lines in problems.values()) == len(expected)
+    check_answer(call_narl("runs"), (0,))
+    check_answer(call_narl("runs", "show", made.finished_id), (0,))

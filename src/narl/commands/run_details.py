@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from narl.commands.runs_table import NUM_DIGITS, changed_options, summarise_run
+from narl.commands.runs_table import NUM_DIGITS, changed_options, of_known_kinds, summarise_run
 from narl.console import duration, make_fact_table, make_table, stdout
 from narl.deep.config import EPOCH_COLUMNS
 from narl.display import figure, mean_figure, seeds_as_text
@@ -89,7 +89,7 @@ def _results(run: Run | UnfinishedRun) -> dict[str, Any]:
     if isinstance(run, UnfinishedRun):
         row = run.last_row(EPOCH_COLUMNS) or {}
         return {"step": row.get("step"), "return": _per_seed(row.get("eval_return"))}
-    metrics = run.metrics
+    metrics = of_known_kinds(run.metrics)
     if run.config.get("experiment") == "train":
         seconds = metrics.get("seconds") or {}
         solved = metrics.get("solved_step") or []

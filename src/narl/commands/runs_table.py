@@ -21,6 +21,22 @@ ENVIRONMENT, MIN_ENVIRONMENT = 2, 8
 """The column of the environments in a narrow table, and its width at least."""
 
 
+KINDS: dict[str, type] = {
+    **dict.fromkeys(("final_return", "solved_step", "seeds"), list),
+    **dict.fromkeys(("settings", "options", "seconds"), dict),
+    **dict.fromkeys(("regret", "optimism", "estimation_error"), dict),
+}
+"""The types of what a run records; a file that was changed by hand may hold others."""
+
+
+def of_known_kinds(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values, with None in place of those whose type is not that in `KINDS`."""
+    return {
+        name: value if isinstance(value, KINDS.get(name, object)) else None
+        for name, value in values.items()
+    }
+
+
 def summarise_run(run: Run | UnfinishedRun) -> dict[str, Any]:
     """Return the JSON object that describes a run in the list."""
     if isinstance(run, UnfinishedRun):
@@ -56,7 +72,9 @@ def _summarise(
     run: Run | UnfinishedRun, time: str | None, results: dict[str, Any]
 ) -> dict[str, Any]:
     where = {"run": run.path.name, "path": str(run.path), "time": time}
-    return where | results | {"problems": list(run.problems)}
+    known = of_known_kinds(results)
+    wrong = [f"{name} is of a wrong type" for name, x in results.items() if x is not known[name]]
+    return where | known | {"problems": [*run.problems, *wrong]}
 
 
 def _training_config(config: dict[str, Any]) -> dict[str, Any]:
@@ -131,7 +149,7 @@ def _tabular_figures(summary: dict[str, Any]) -> dict[str, str]:
 def _training_figures(summary: dict[str, Any]) -> dict[str, str]:
     seeds, solved = summary["seeds"] or (), summary["solved_step"] or ()
     step, returns = summary["step"], summary["final_return"]
-    can_be_solved = summary["settings"].get("solved_return") is not None
+    can_be_solved = (summary["settings"] or {}).get("solved_return") is not None
     num_solved = sum(step is not None for step in solved)
     return {
         "step": f"{step}/{summary['steps']}" if summary["unfinished"] else str(step),
