@@ -1,5 +1,6 @@
 """`narl sweep`: plans, execution, status, printed commands, and one line for every wrong input."""
 
+import importlib.util
 import io
 import json
 import shlex
@@ -13,6 +14,10 @@ from narl.sweeps.driver import Ended
 from narl.sweeps.run_notes import RunNotes
 from narl.sweeps.run_task import run_task
 from narl.sweeps.trial import Cost
+
+# submitit sets up logging when it is imported, and closes the handlers that pytest has in a test.
+if importlib.util.find_spec("submitit") is not None:
+    importlib.import_module("submitit")
 
 GRID = ["sweep", "tabular", "greedy,psrl", "riverswim", "--size=2,3", "--horizon=2"]
 GRID += ["--episodes=5", "--seeds=0:2"]
