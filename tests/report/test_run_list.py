@@ -93,6 +93,7 @@ def test_outcomes_without_trainings_still_load(tmp_path: Path) -> None:
 STORED = [path for path in sorted(RESULTS.glob("*-paper.json")) if load_outcome(path).trainings]
 
 
+@pytest.mark.slow  # hundreds of command lines
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
 def test_commands_of_stored_trainings_give_their_runs(path: Path) -> None:
     for training in load_outcome(path).trainings:
