@@ -5,7 +5,6 @@ The default of narl is chosen here, so nothing is claimed.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +15,7 @@ from narl.experiments.analysis import capped, count_seeds, evaluation_returns, s
 from narl.experiments.experiment import Experiment, Findings, Result, Scale
 from narl.experiments.exploration import REACHER, TASKS
 from narl.experiments.fig3a import ENV, TINY
-from narl.experiments.judgement import Part, comparison_table, judge_lower
+from narl.experiments.judgement import difference_table
 from narl.report.contents import Table
 
 if TYPE_CHECKING:
@@ -147,20 +146,6 @@ def _table(name: str, runs: Mapping[str, list[Result]], budget: int) -> Table:
     )
 
 
-def _differences(tasks: Mapping[str, Mapping[str, list[Result]]]) -> Table:
-    """Return the difference of MBPO's return over the training from that of every reading."""
-    judged = {}
-    for name, runs in tasks.items():
-        mbpo = _returns(runs[MBPO])
-        for reading, found in runs.items():
-            if reading != MBPO:
-                part = Part(MBPO, mbpo, reading, _returns(found))
-                judged[f"{name}: {reading}"] = judge_lower([part], "return over the training")
-    table = comparison_table("choice-differences", judged)
-    columns = ["reading", *table.columns[1:]]
-    return dataclasses.replace(table, title="Differences from MBPO", columns=columns)
-
-
 def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
     """Return a table per task and the differences from MBPO; nothing is claimed on these seeds."""
     size = _SIZES[scale]
@@ -183,7 +168,16 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
         charts=[],
         tables=[
             *(_table(name, runs, size.steps or _TASKS[name].steps) for name, runs in tasks.items()),
-            _differences(tasks),
+            difference_table(
+                "choice-differences",
+                {
+                    name: {reading: _returns(found) for reading, found in runs.items()}
+                    for name, runs in tasks.items()
+                },
+                MBPO,
+                "return over the training",
+                "reading",
+            ),
         ],
         claims=[],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from narl.experiments.analysis import (
     over_seeds,
     steps_to_solve,
 )
-from narl.experiments.experiment import Experiment, Findings, Result, Scale
+from narl.experiments.experiment import Experiment, Findings, Result, Scale, TaskSize
 from narl.experiments.exploration import CHOICE, MBPO, NOISY, SAC
 from narl.experiments.fig3a import TINY
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
@@ -37,16 +37,10 @@ ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
 """The algorithms by label: options beyond the preset of the task."""
 
 
-class _Size(NamedTuple):
-    tasks: tuple[str, ...]
-    num_seeds: int
-    options: Mapping[str, Any] = {}
-
-
-_SIZES: dict[Scale, _Size] = {
-    "smoke": _Size(("CartPole-v1",), 1, TINY | {"steps": 600, "initial_steps": 250}),
-    "small": _Size(("CartPole-v1",), 1),
-    "paper": _Size(tuple(TASKS), 5),
+_SIZES: dict[Scale, TaskSize] = {
+    "smoke": TaskSize(("CartPole-v1",), 1, TINY | {"steps": 600, "initial_steps": 250}),
+    "small": TaskSize(("CartPole-v1",), 1),
+    "paper": TaskSize(tuple(TASKS), 5),
 }
 
 

@@ -34,6 +34,15 @@ Scale = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
 
 
+class TaskSize(NamedTuple):
+    """What a scale runs in an experiment over several tasks."""
+
+    tasks: tuple[str, ...]
+    num_seeds: int
+    options: Mapping[str, Any] = {}
+    """Options of every configuration."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Result:
     """A cell and its finished run."""

@@ -7,12 +7,12 @@ seeds of its own: the value with the largest mean return over the training.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from narl.experiments.analysis import evaluation_returns
-from narl.experiments.experiment import Experiment, Findings, Result, Scale
+from narl.experiments.experiment import Experiment, Findings, Result, Scale, TaskSize
 from narl.experiments.exploration import (
     ALGORITHMS,
     ARM,
@@ -57,16 +57,10 @@ TRIED: list[tuple[str, str, Any]] = [
 """Algorithm, option and value of every setting; algorithms without an option are there once."""
 
 
-class _Size(NamedTuple):
-    tasks: tuple[str, ...]
-    num_seeds: int
-    options: Mapping[str, Any] = {}
-
-
-_SIZES: dict[Scale, _Size] = {
-    "smoke": _Size((MOUNTAIN_CAR,), 1, SMOKE),
-    "small": _Size((MOUNTAIN_CAR,), 1, {"steps": 4000}),
-    "paper": _Size(tuple(CHOSEN), NUM_SEEDS),
+_SIZES: dict[Scale, TaskSize] = {
+    "smoke": TaskSize((MOUNTAIN_CAR,), 1, SMOKE),
+    "small": TaskSize((MOUNTAIN_CAR,), 1, {"steps": 4000}),
+    "paper": TaskSize(tuple(CHOSEN), NUM_SEEDS),
 }
 
 

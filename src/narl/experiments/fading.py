@@ -6,15 +6,14 @@ nothing is claimed.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
 from narl.experiments.analysis import count_seeds, evaluation_returns, over_seeds
-from narl.experiments.experiment import Experiment, Findings, Result, Scale
+from narl.experiments.experiment import Experiment, Findings, Result, Scale, TaskSize
 from narl.experiments.exploration import (
     MOUNTAIN_CAR,
     NOISY,
@@ -24,7 +23,7 @@ from narl.experiments.exploration import (
     make_cell,
     slug,
 )
-from narl.experiments.judgement import Part, comparison_table, judge_lower
+from narl.experiments.judgement import difference_table
 from narl.report.contents import Chart, Table
 from narl.report.training_curves import curve, rows_with_model
 
@@ -35,7 +34,7 @@ TITLE = "Noise on rewards that fades"
 FREE_PENDULUM = "pendulum, cost 0"
 LEARNED = {MOUNTAIN_CAR: 90.0, FREE_PENDULUM: 100.0}
 """The tasks, and the return from which on each counts as learned."""
-PLAIN = "as it is"
+PLAIN = "the noise as it is"
 VARIANTS: dict[str, dict[str, Any]] = {
     PLAIN: {},
     "annealed over half of the training": {"anneal_steps": 0.5},
@@ -48,20 +47,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
 FIRST_SEED = 200
 
 
-class _Size(NamedTuple):
-    tasks: tuple[str, ...]
-    num_seeds: int
-    options: Mapping[str, Any] = {}
-
-
-_SIZES: dict[Scale, _Size] = {
-    "smoke": _Size((MOUNTAIN_CAR,), 1, SMOKE),
-    "small": _Size((MOUNTAIN_CAR,), 1, {"steps": 5000}),
-    "paper": _Size(tuple(LEARNED), 10),
+_SIZES: dict[Scale, TaskSize] = {
+    "smoke": TaskSize((MOUNTAIN_CAR,), 1, SMOKE),
+    "small": TaskSize((MOUNTAIN_CAR,), 1, {"steps": 5000}),
+    "paper": TaskSize(tuple(LEARNED), 10),
 }
 
 
-def _cell(task: str, variant: str, size: _Size) -> Config:
+def _cell(task: str, variant: str, size: TaskSize) -> Config:
     options = chosen_options(task, NOISY) | VARIANTS[variant] | dict(size.options)
     if "anneal_steps" in options:
         options["anneal_steps"] = int(
@@ -111,27 +104,16 @@ def _table(task: str, results: Mapping[str, Result]) -> Table:
     )
 
 
-def _differences(tasks: Mapping[str, Mapping[str, Result]]) -> Table:
-    """Return every variant's difference from the noise as it is, over the second half."""
-    judged = {}
-    for task, by_variant in tasks.items():
-        plain = _later(by_variant[PLAIN]).mean(axis=1)
-        for variant, result in by_variant.items():
-            if variant != PLAIN:
-                own = _later(result).mean(axis=1)
-                part = Part(PLAIN, plain, variant, own)
-                judged[f"{task}: {variant}"] = judge_lower([part], "return in the second half")
-    table = comparison_table("fading-differences", judged)
-    columns = ["noise", *table.columns[1:]]
-    return dataclasses.replace(table, title="Differences from the noise as it is", columns=columns)
-
-
 def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
     """Return curves and a table per task, and the differences; nothing is claimed."""
     size = _SIZES[scale]
     tasks = {
         task: {variant: results[f"{task}: {variant}"] for variant in VARIANTS}
         for task in size.tasks
+    }
+    later = {
+        task: {variant: _later(result).mean(axis=1) for variant, result in by_variant.items()}
+        for task, by_variant in tasks.items()
     }
     over = over_seeds(size.num_seeds)
     return Findings(
@@ -154,7 +136,12 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
                 ("noise", "bonus", "noise per imagined step", "The mean over imagined steps."),
             )
         ],
-        tables=[*(_table(task, found) for task, found in tasks.items()), _differences(tasks)],
+        tables=[
+            *(_table(task, found) for task, found in tasks.items()),
+            difference_table(
+                "fading-differences", later, PLAIN, "return in the second half", "noise"
+            ),
+        ],
         claims=[],
     )
 

@@ -5,7 +5,6 @@ Ideas are chosen on seeds 200 to 209; the best of them and its controls are trai
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -162,9 +161,7 @@ def _effects(steps: Mapping[Key, Float[np.ndarray, " N"]]) -> Table:
                 pairs.append((with_idea, steps[without]))
         x, y = (np.mean(values, axis=0) for values in zip(*pairs, strict=True))
         judged[name] = judge_lower([Part("with it", x, "without it", y)], "steps to solve")
-    table = comparison_table("fewer-steps-effects", judged)
-    columns = ["idea", *table.columns[1:]]
-    return dataclasses.replace(table, title="What each idea changes", columns=columns)
+    return comparison_table("fewer-steps-effects", judged, "What each idea changes", "idea")
 
 
 def _judgements(

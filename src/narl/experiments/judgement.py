@@ -173,8 +173,13 @@ MOST_ROWS = 20
 """Comparisons that a chart shows at most; more are in the table alone."""
 
 
-def comparison_table(id_: str, judgements: Mapping[str, Judgement]) -> Table:
-    """Return the table of all comparisons, by the id of the claim."""
+def comparison_table(
+    id_: str,
+    judgements: Mapping[str, Judgement],
+    title: str = "Comparisons behind the claims",
+    first: str = COMPARISON[0],
+) -> Table:
+    """Return the table of all comparisons; its first column holds the keys of ``judgements``."""
     rows = []
     for claim, judgement in judgements.items():
         for item in judgement.parts:
@@ -185,13 +190,33 @@ def comparison_table(id_: str, judgements: Mapping[str, Judgement]) -> Table:
             rows.append([*row, found.num_seeds, found.detectable, found.seeds_needed])
     return Table(
         id_,
-        "Comparisons behind the claims",
-        COMPARISON,
+        title,
+        [first, *COMPARISON[1:]],
         rows,
         "Brackets are 95 % bootstrap intervals; seeds are paired. Detectable: the "
         "smallest difference of the means that so many seeds detect (two-sided 5 %, power 0.8). "
         "Seeds needed: so many would detect a difference as large as the measured one.",
     )
+
+
+def difference_table(
+    id_: str,
+    tasks: Mapping[str, Mapping[str, Float[np.ndarray, " N"]]],
+    control: str,
+    quantity: str,
+    first: str,
+) -> Table:
+    """Return how much the control's values, one per seed, are below those of every other, by task.
+
+    ``first`` is the title of the first column, which names what is compared.
+    """
+    judged = {
+        f"{task}: {name}": judge_lower([Part(control, values[control], name, own)], quantity)
+        for task, values in tasks.items()
+        for name, own in values.items()
+        if name != control
+    }
+    return comparison_table(id_, judged, f"Differences from {control}", first)
 
 
 def improvement_charts(tables: Sequence[Table]) -> list[Chart]:
