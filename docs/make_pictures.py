@@ -172,44 +172,48 @@ def _draw_loop(axes: Axes) -> None:
 
 def draw_three_ways() -> Figure:
     """Draw how UCRL2, NARL and a deep ensemble arrive at an optimistic value."""
-    figure = Figure(figsize=(10, 3.5), layout="constrained")
+    figure = Figure(figsize=(6.4, 3.2), layout="constrained")
     ucrl2, narl_axes, deep = figure.subplots(1, 3, sharey=True)
     estimate, truth, rng = 0.45, 0.55, np.random.default_rng(3)
+    place, beside = 0.2, 0.32
     for axes, title in (
-        (ucrl2, "UCRL2: a confidence set"),
-        (narl_axes, "NARL: noise, and a maximum"),
-        (deep, "Deep NARL: an ensemble"),
+        (ucrl2, "UCRL2:\na confidence set"),
+        (narl_axes, "NARL: noise,\nand a maximum"),
+        (deep, "Deep NARL:\nan ensemble"),
     ):
         axes.axhline(truth, color=TRUE, linewidth=1.4, linestyle=(0, (4, 3)))
         axes.set(xlim=(0, 1), ylim=(0, 1.1), xticks=[])
-        axes.set_title(title, loc="left", fontsize=11)
-    ucrl2.set_ylabel("value of an action")
+        axes.set_title(title, loc="left", fontsize=12)
+    ucrl2.set_ylabel("value of an action", fontsize=11)
     ucrl2.set_yticks([])
-    ucrl2.text(0.03, truth + 0.02, "true value", color=TRUE, fontsize=9)
+    ucrl2.text(beside, truth + 0.02, "true value", color=TRUE, fontsize=11)
     ucrl2.plot(
-        [0.5, 0.5], [0.05, 0.85], color=UCRL2, linewidth=9, alpha=0.25, solid_capstyle="butt"
+        [place, place], [0.05, 0.85], color=UCRL2, linewidth=9, alpha=0.25, solid_capstyle="butt"
     )
-    ucrl2.plot(0.5, estimate, "o", color=GREY, markersize=9)
-    ucrl2.plot(0.5, 0.85, "o", color=UCRL2, markersize=11)
-    ucrl2.text(0.57, estimate - 0.02, "estimate", color=GREY)
-    ucrl2.text(0.57, 0.87, "upper end of\nall likely values", va="center", color=UCRL2)
+    ucrl2.plot(place, estimate, "o", color=GREY, markersize=9)
+    ucrl2.plot(place, 0.85, "o", color=UCRL2, markersize=11)
+    ucrl2.text(beside, estimate - 0.03, "estimate", color=GREY, fontsize=11)
+    ucrl2.text(beside, 0.87, "upper end of\nlikely values", va="center", color=UCRL2, fontsize=11)
     draws = estimate + 0.11 * rng.normal(size=10)
-    spots = 0.5 + 0.06 * rng.normal(size=10)
+    spots = place + 0.06 * rng.normal(size=10)
     narl_axes.plot(spots, draws, "o", color=FAINT, markersize=8)
-    narl_axes.plot(0.5, estimate, "o", color=GREY, markersize=9)
+    narl_axes.plot(place, estimate, "o", color=GREY, markersize=9)
     best = draws.argmax()
     narl_axes.plot(spots[best], draws[best], "o", color=NARL, markersize=11)
-    narl_axes.text(0.66, draws[best] + 0.03, "largest of\nM draws", va="center", color=NARL)
-    narl_axes.text(0.66, estimate - 0.06, "estimate\nplus noise", va="center", color=GREY)
+    for axes, x, y, text, colour in (
+        (narl_axes, 0.4, draws[best] + 0.03, "largest of\nM draws", NARL),
+        (narl_axes, 0.4, estimate - 0.06, "estimate\nplus noise", GREY),
+        (deep, beside, 0.68, "largest inside\nthe radius", NARL),
+        (deep, beside, 0.98, "left out", UCRL2),
+        (deep, beside, 0.36, "other\nmembers", GREY),
+    ):
+        axes.text(x, y, text, va="center", color=colour, fontsize=11)
     members = np.array([0.28, 0.42, 0.5, 0.68, 0.98])
     mean, radius = members.mean(), 0.22
     deep.axhspan(mean - radius, mean + radius, color=NARL, alpha=0.1, linewidth=0)
-    deep.plot(np.full(3, 0.5), members[:3], "o", color="#8c959f", markersize=9)
-    deep.plot(0.5, members[3], "o", color=NARL, markersize=11)
-    deep.plot(0.5, members[4], "X", color=UCRL2, markersize=11)
-    deep.text(0.57, members[3], "largest inside\nthe radius", va="center", color=NARL)
-    deep.text(0.57, members[4], "left out", va="center", color=UCRL2)
-    deep.text(0.57, 0.36, "other members", va="center", color=GREY)
+    deep.plot(np.full(3, place), members[:3], "o", color="#8c959f", markersize=9)
+    deep.plot(place, members[3], "o", color=NARL, markersize=11)
+    deep.plot(place, members[4], "X", color=UCRL2, markersize=11)
     return figure
 
 
