@@ -20,7 +20,14 @@ from types import FrameType
 from typing import IO
 
 from narl import __version__
-from narl.errors import Failure, InputError, did_you_mean, nearest, system_error_line
+from narl.errors import (
+    Failure,
+    InputError,
+    did_you_mean,
+    is_out_of_memory,
+    nearest,
+    system_error_line,
+)
 from narl.experiments.registry import EXPERIMENTS
 
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 3
@@ -182,7 +189,7 @@ def _error_line(error: Exception, words: Sequence[str]) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, InputError | Failure):
         return text
-    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
+    if is_out_of_memory(error):
         if words[:1] in (["train"], ["resume"]):
             smaller = "a smaller --rollout-batch, --retain-epochs, --buffer or --batch"
         else:

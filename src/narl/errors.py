@@ -28,6 +28,10 @@ class Failure(RuntimeError):
     """Work that went wrong on the way; the message is one line and names the cause."""
 
 
+class NotEnoughMemory(InputError):
+    """A training for which the device has no room."""
+
+
 class EnvironmentFault(RuntimeError):
     """An environment raised an error or returned an unusable value; one line names the cause.
 
@@ -56,6 +60,14 @@ def system_error_line(error: BaseException) -> str:
     if not isinstance(error, OSError) or not error.strerror:
         return ""
     return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that memory, of the machine or of a GPU, was used up."""
+    text = str(error)
+    return isinstance(error, MemoryError | NotEnoughMemory) or (
+        "RESOURCE_EXHAUSTED" in text or "Out of memory" in text
+    )
 
 
 ALIKE = 0.6

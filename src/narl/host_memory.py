@@ -28,4 +28,5 @@ def _left_to_container() -> int:
 
 def size_as_text(size: int) -> str:
     """Return a number of bytes for people, such as 1.5 GB."""
-    return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
+    unit, name = (1e9, "GB") if size >= 1e8 else (1e6, "MB") if size >= 1e5 else (1e3, "kB")
+    return f"{size / unit:.1f} {name}"

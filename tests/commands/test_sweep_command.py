@@ -4,6 +4,7 @@ import importlib.util
 import io
 import json
 import shlex
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +12,8 @@ from narl import storage
 from narl.commands import sweep_console
 from narl.sweeps import driver
 from narl.sweeps.driver import Ended
-from narl.sweeps.run_notes import RunNotes
+from narl.sweeps.grid import HALVES, expand
+from narl.sweeps.run_notes import RunNotes, record_sweep
 from narl.sweeps.run_task import run_task
 from narl.sweeps.trial import Cost
 
@@ -88,6 +90,22 @@ def test_a_sweep_does_every_run_once_and_shows_its_status(call, cache, tmp_path)
     assert json.loads(call("tabular", *arguments, "--json").out)["found"]
 
 
+def test_follow_waits_until_every_run_is_done_or_has_failed(call, cache, tmp_path, monkeypatch):
+    grid = {"agent": ("greedy",), "env": ("riverswim",), "size": (2, 3), "episodes": (5,)}
+    good, bad = expand(HALVES["tabular"], [grid | {"seeds": ((0,),)}])
+    record_sweep(tmp_path / "runs", [good, bad])
+    events = [
+        lambda: None,
+        lambda: RunNotes(tmp_path / "runs", bad.id).note_failure(error="it broke", together=1),
+        lambda: run_task([good], tmp_path / "runs"),
+    ]
+    clock = SimpleNamespace(sleep=lambda seconds: events.pop(0)())
+    monkeypatch.setattr(sweep_console, "time", clock)
+    answer = call("sweep", "--status", "--follow")
+    assert (answer.status, events) == (1, [])
+    assert answer.out.splitlines()[-1] == "1 done, 1 failed"
+
+
 @pytest.mark.slow
 def test_a_failed_run_is_reported_with_its_log_and_stops_nobody(call, cache, monkeypatch):
     import narl.tabular.stored_run
@@ -147,12 +165,12 @@ def test_dry_run_estimates_from_finished_runs(call, tmp_path, monkeypatch):
     assert cost["size"] > 1000
     shown = call(*words, "--dry-run", "--no-trial").out
     assert "about 1 h 6 min one after the other" in shown
-    assert "of disk, from 2 finished runs; 1 runs cannot be estimated" in shown
+    assert " more for checkpoints), from 2 finished runs; 1 runs cannot be estimated" in shown
     # A trial says what mbpo costs.
     monkeypatch.setattr("narl.sweeps.trial.try_out", lambda run: Cost(100.0, 5e6))
     answer = call(*words, "--dry-run")
     assert answer.err == "a short trial of algo=mbpo …\n"
-    assert "about 1 h 8 min one after the other and 5.0 MB of disk, from 2 finished " in answer.out
+    assert "about 1 h 8 min one after the other and 5.0 MB of disk (meanwhile up to" in answer.out
     assert "runs and 1 short trial, extrapolated to all steps, episodes and seeds\n" in answer.out
     cost = json.loads(call(*words, "--dry-run", "--json").out)["estimate"]
     assert cost["seconds"] == pytest.approx(4000 + 100)
@@ -370,9 +388,12 @@ def test_reproduce_names_a_failed_run(call, experiment, monkeypatch):
     monkeypatch.setattr("narl.tabular.stored_run.run_sweep", run)
     answer = call("reproduce", "fig1a", "--executor=local")
     assert answer.status == 1
-    assert answer.err.splitlines()[-1].startswith("narl: a run failed: tabular-greedy-riverswim-2-")
-    assert "(fig1a greedy): RuntimeError: it broke; its log is " in answer.err
-    assert "(and 2 more)" in answer.err
+    *_, first, _, _, last = answer.err.splitlines()
+    assert first.startswith("failed: tabular-greedy-riverswim-2-")
+    assert "(fig1a greedy): RuntimeError: it broke; its log is " in first
+    assert (
+        last == "narl: 3 of 3 runs are not done; the same command tries again (--debug shows where)"
+    )
 
 
 @pytest.mark.slow

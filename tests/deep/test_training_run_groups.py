@@ -70,6 +70,26 @@ def test_group_without_room_is_trained_in_parts(alone, tmp_path, monkeypatch):
     assert_trained(GROUP, tmp_path, alone, [True] * 3)
 
 
+def test_part_of_a_group_continues_after_a_process_with_more_room(alone, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "narl.deep.training_run.groups_that_fit", lambda configs, *_: groups_of(configs)
+    )
+    train_until(33, GROUP, tmp_path)
+    monkeypatch.undo()
+    resumed = []
+    runs = assert_trained(GROUP, tmp_path, alone, [False] * 3, on_resume=resumed.append)
+    assert resumed == [33]
+    assert [run.metrics["replicas"] for run in runs] == [3, 3, 1]
+
+
+def test_training_that_was_begun_alone_continues_alone(alone, tmp_path):
+    train_until(33, GROUP[:1], tmp_path)
+    resumed = []
+    runs = assert_trained(GROUP, tmp_path, alone, [False] * 3, on_resume=resumed.append)
+    assert resumed == [33]
+    assert [run.metrics["replicas"] for run in runs] == [2, 2, 2]
+
+
 def groups_of(configs):
     """Return groups of at most two configurations."""
     return [configs[i : i + 2] for i in range(0, len(configs), 2)]

@@ -1,6 +1,7 @@
 """Files and folders are written completely or not at all, verified, and locked."""
 
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -241,6 +242,16 @@ def test_folder_is_locked_by_one_process_until_it_ends(tmp_path, start_program):
     with pytest.raises(InputError, match=f"process {os.getpid()} is writing"), lock_folder(folder):
         lock_folder(folder).__enter__()  # one process cannot lock it twice either
     assert lock_holder(folder) is None
+
+
+def test_file_system_without_locks_is_named(tmp_path, monkeypatch):
+    def flock(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    words = r"run folder: .*/run cannot be locked \(flock: Function not implemented\); choose"
+    with pytest.raises(InputError, match=words):
+        lock_folder(tmp_path / "run").__enter__()
 
 
 @pytest.mark.parametrize("created_again", [False, True])

@@ -7,10 +7,12 @@ import pytest
 from small_sweeps import tabular_runs, training_runs
 
 from narl import storage
+from narl.deep.algorithm import Algorithm
 from narl.deep.checked_config import check_config, make_config
+from narl.deep.device_memory import replica_memory
 from narl.errors import EnvironmentFault
 from narl.sweeps import estimate as estimating
-from narl.sweeps.estimate import Estimate, estimate
+from narl.sweeps.estimate import Estimate, checkpoint_size, estimate
 from narl.sweeps.run_task import run_task
 from narl.sweeps.trial import Cost, extrapolated_seconds, short_training, try_out
 
@@ -35,6 +37,19 @@ def seconds_of(epochs=(1, 1), algo="mbpo", **options):
         metrics={"seconds": spent}, extra=lambda name: storage.rows_to_bytes(rows)
     )
     return extrapolated_seconds(config, short_training(config), done, random=0.01, usual=0.1)
+
+
+def test_checkpoints_of_the_largest_tasks_that_run_at_once_are_counted():
+    (one,) = training_runs(seeds=((0,),))
+    (three,) = training_runs(seeds=((0, 1, 2),))
+    (tabular,) = tabular_runs(1)
+    (unknown,) = training_runs(env="no_such_module:Nothing-v0")
+    single = checkpoint_size([(one,)], at_once=1)
+    algorithm = Algorithm(one.config, obs_dim=2, action_dim=1, known_termination=None, horizon=1)
+    assert single == 2 * replica_memory(algorithm).total
+    tasks = [(tabular,), (unknown,), (one,), (three, one)]
+    assert checkpoint_size(tasks, at_once=1) == 4 * single
+    assert checkpoint_size(tasks, at_once=8) == 5 * single
 
 
 def test_seconds_of_steps_and_evaluations_are_added_up():

@@ -168,12 +168,33 @@ def test_tasks_are_groups_that_share_a_program(tmp_path):
         (4, None, "0,1", [((i,), (str(i % 2),), 0.5) for i in range(4)]),
         (None, 0.5, "3", [((0, 1), ("3",), 0.5), ((2, 3), ("3",), 0.5)]),
         (None, 2, "0,1,2,3", [((0, 1), ("0", "1"), 1.0), ((2, 3), ("2", "3"), 1.0)]),
-        (2, 0, "0,1", [((0, 1), (), None), ((2, 3), (), None)]),
+        (2, 0, "0,1", [((0, 1), (), 0), ((2, 3), (), 0)]),
     ],
 )
 def test_jobs_are_spread_over_gpus_and_cores(jobs, wanted, gpus, slots):
     names = [name for name in gpus.split(",") if name]
     assert make_slots(jobs, Resources(gpus=wanted), names, range(4)) == [Slot(*x) for x in slots]
+
+
+def test_process_without_gpus_sees_none(tmp_path, monkeypatch):
+    seen = {}
+
+    def popen(command, *, env, **options):
+        seen.update(env)
+        raise FileNotFoundError
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+    (slot,) = make_slots(1, Resources(gpus=0), ["0", "1"], range(2))
+    with pytest.raises(FileNotFoundError):
+        LocalExecutor(tmp_path, [slot]).start(tuple(tabular_runs(1)))
+    assert (seen["CUDA_VISIBLE_DEVICES"], seen["JAX_PLATFORMS"]) == ("", "cpu")
+
+
+def test_systems_that_do_not_bind_processes_to_cores(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert make_slots(2, Resources(cpus=1), []) == [Slot(), Slot()]
 
 
 def test_cores_of_each_job_can_be_given():

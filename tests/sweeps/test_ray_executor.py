@@ -22,8 +22,8 @@ from small_sweeps import (
 
 from narl.deep.training_run import run_training
 from narl.errors import InputError
-from narl.sweeps.ray_executor import RayExecutor, worker_variables
-from narl.sweeps.resources import Resources
+from narl.sweeps.ray_executor import RayExecutor
+from narl.sweeps.resources import Resources, worker_variables
 from narl.sweeps.results import results_csv
 from narl.sweeps.run_notes import RunNotes
 from narl.sweeps.run_task import run_task
@@ -263,5 +263,9 @@ def test_more_than_a_node_has_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     nodes = [{"Alive": True, "Resources": {"CPU": 4.0}}, {"Alive": False, "Resources": {"GPU": 8}}]
     monkeypatch.setattr(ray, "nodes", lambda: nodes)
-    with pytest.raises(InputError, match="no node of the cluster has 1 CPUs and 1 GPUs"):
-        RayExecutor(tmp_path, Resources(gpus=1.0))
+    for resources, words in (
+        (Resources(gpus=1.0), "1 CPUs, 1 GPUs and 0 GB"),
+        (Resources(memory_gb=2.0), "1 CPUs, 0 GPUs and 2 GB"),
+    ):
+        with pytest.raises(InputError, match=f"no node of the cluster has {words}"):
+            RayExecutor(tmp_path, resources)

@@ -166,6 +166,14 @@ def test_sweeps_are_recorded(tmp_path, caplog):
     assert "sweep-0.json is damaged or of another version" in caplog.text
 
 
+def test_sweeps_of_another_version_are_left_out(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr("narl.sweeps.run_notes.__version__", "0.1.9")
+    record_sweep(tmp_path, tabular_runs(2))
+    monkeypatch.undo()
+    assert recorded_runs(tmp_path) == []
+    assert "is a sweep of narl 0.1.9; it is left out" in caplog.text
+
+
 def test_notes_that_somebody_changed_do_no_harm(tmp_path, cache):
     (run,) = tabular_runs(1)
     folder = RunNotes(tmp_path, run.id).folder

@@ -89,6 +89,8 @@ def test_the_script_says_what_the_jobs_need(tmp_path):
         *("partition=long", "requeue", "signal=USR2@120", "open-mode=append"),
     ):
         assert f"#SBATCH --{option}" in lines
+    (command,) = (line for line in lines if line.startswith("srun"))
+    assert " --cpus-per-task=4 " in command
     assert "--array" not in job_script(1, tmp_path, named)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from narl import storage
 from narl.deep.config import Config
-from narl.errors import EnvironmentFault, InputError
+from narl.errors import EnvironmentFault, InputError, NotEnoughMemory
 from narl.options import option_fields
 from narl.sweeps import tuning
 from narl.sweeps.run_notes import RunNotes
@@ -82,6 +82,30 @@ def test_a_failed_trial_is_not_tried_again(tmp_path, trained, monkeypatch):
     trials = tune(ENV, "sac", shared, axes, 6, tmp_path)
     assert {trial.state for trial in trials} == {"done", "failed"}
     assert len(trained) == 2
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        NotEnoughMemory("memory: it needs 9 GB"),
+        RuntimeError("RESOURCE_EXHAUSTED: 9 GB"),
+        MemoryError(),
+    ],
+)
+def test_a_trial_without_room_fails_and_the_search_goes_on(tmp_path, trained, monkeypatch, error):
+    import narl.deep.training_run
+
+    works, tries = narl.deep.training_run.run_training, []
+
+    def run_training(*arguments, **options):
+        tries.append(arguments)
+        if len(tries) == 1:
+            raise error
+        return works(*arguments, **options)
+
+    monkeypatch.setattr(narl.deep.training_run, "run_training", run_training)
+    assert [trial.state for trial in search(tmp_path, 2)] == ["failed", "done"]
+    assert [trial.found for trial in search(tmp_path, 2)] == [True, True]
 
 
 def test_an_interrupted_search_goes_on(tmp_path, trained):

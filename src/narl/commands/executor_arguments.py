@@ -41,8 +41,10 @@ class ExecutorArguments:
     """largest number of runs in a process: trainings in one program, tabular runs in turn"""
     retries: Annotated[int | None, value("N", "(default: 2)")] = None
     """times that a run is begun again after its process was killed [local, ray]"""
-    cpus: Annotated[int | None, value("N", "(default: all cores divided among the jobs)")] = None
-    """cores of each process"""
+    cpus: Annotated[
+        int | None, value("N", "(default: a share of all cores; 1 with ray and slurm)")
+    ] = None
+    """cores of each process; ray reserves them, and does not bind the process to them"""
     gpus: Annotated[float | None, value("X")] = None
     """GPUs of each process, or a share such as 0.25, which also limits JAX's memory"""
     memory: Annotated[float | None, value("GB")] = None

@@ -140,7 +140,7 @@ def _prepare_runs(experiments: Sequence[Experiment], config: Reproduce, root: Pa
         print_commands(experiments, config)
         return False
     from narl.commands.sweep_console import SweepConsole, describe_failure
-    from narl.console import print_json, stdout
+    from narl.console import note, print_json, stdout
 
     runs = _planned_runs(experiments, config)
     console = SweepConsole(runs, root, executor or "local", config.each, config.json)
@@ -155,10 +155,14 @@ def _prepare_runs(experiments: Sequence[Experiment], config: Reproduce, root: Pa
         print_json({"jobs": jobs}) if config.json else stdout().print(line)
         return False
     console.run()
-    failed = [status for status in console.status.read() if status.state != "done"]
-    if failed:
-        others = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-        raise Failure(f"a run failed: {describe_failure(failed[0])}{others}")
+    statuses = console.status.read()
+    for status in statuses:
+        if status.state == "failed":
+            note(f"failed: {describe_failure(status)}")
+    if missing := [status for status in statuses if status.state != "done"]:
+        raise Failure(
+            f"{len(missing)} of {len(statuses)} runs are not done; the same command tries again"
+        )
     return True
 
 

@@ -62,7 +62,7 @@ class SweepArguments:
     status: Switch = False
     """print how far the runs are; without a grid, those of every sweep in the folder of runs"""
     follow: Switch = False
-    """with --status: keep showing the table until no run is running"""
+    """with --status: keep showing the table until every run is done or has failed"""
     csv: Annotated[Path | None, value("FILE.csv")] = None
     """write the results of all finished runs, a row for every seed"""
     runs: RunsFolder = None

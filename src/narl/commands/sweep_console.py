@@ -26,9 +26,10 @@ from narl.console import (
     warnings_as_notes,
 )
 from narl.display import counted
+from narl.host_memory import size_as_text
 from narl.interrupts import run_interruptible
 from narl.sweeps.driver import Executor, drive
-from narl.sweeps.estimate import Estimate, estimate
+from narl.sweeps.estimate import Estimate, checkpoint_size, estimate
 from narl.sweeps.planned_run import SweepRun
 from narl.sweeps.run_notes import record_sweep
 from narl.sweeps.status import RunStatus, SweepStatus, count_states
@@ -62,7 +63,7 @@ class SweepConsole:
         missing = [run for run in self.runs if run.find_current(self.root) is None]
         programs = share_program([run for run in missing if run.is_training])
         tasks = self._make_tasks()
-        cost = self._estimate(missing)
+        cost = self._estimate(missing, tasks)
         script = self._job_script(len(tasks)) if self.executor == "slurm" else None
         if self.json:
             result: dict[str, Any] = {
@@ -86,13 +87,19 @@ class SweepConsole:
             console.print(f"\n{script}", soft_wrap=True)
         return 0
 
-    def _estimate(self, missing: Sequence[SweepRun]) -> Estimate:
+    def _estimate(self, missing: Sequence[SweepRun], tasks: Sequence[Task]) -> Estimate:
         """Return what runs will cost; unless it is left off, by trials where none is finished."""
         from narl.sweeps.trial import try_out
 
+        trial = None if self.arguments.no_trial else try_out
+        at_once = len(self._slots()) if self.executor == "local" else self.arguments.jobs
+
+        def work() -> Estimate:
+            cost = estimate(missing, self.root, trial)
+            return cost._replace(checkpoints=checkpoint_size(tasks, at_once or len(tasks)))
+
         with warnings_as_notes():
-            trial = None if self.arguments.no_trial else try_out
-            return run_interruptible(lambda: estimate(missing, self.root, trial))
+            return run_interruptible(work)
 
     def _make_tasks(self) -> list[Task]:
         arguments = self.arguments
@@ -231,17 +238,8 @@ class SweepConsole:
         if not statuses and not self.json:
             stdout().print(f"no sweep was executed in {self.root}")
             return 0
-        if follow and sys.stderr.isatty():
-            console = console_of(sys.stderr)
-            with Live(console=console, transient=True, auto_refresh=False) as live:
-                while any(status.state not in ("done", "failed") for status in statuses):
-                    live.update(live_view(statuses, console.height), refresh=True)
-                    time.sleep(REFRESH_SECONDS)
-                    statuses = self.status.read()
-        elif follow:
-            while any(status.state not in ("done", "failed") for status in statuses):
-                time.sleep(REFRESH_SECONDS)
-                statuses = self.status.read()
+        if follow:
+            statuses = self._follow(statuses)
         counts = count_states(statuses)
         if self.json:
             print_json({"counts": counts, "runs": [status.to_json() for status in statuses]})
@@ -249,6 +247,21 @@ class SweepConsole:
             stdout().print(status_table(statuses))
             stdout().print(describe_counts(counts))
         return 1 if counts["failed"] else 0
+
+    def _follow(self, statuses: list[RunStatus]) -> list[RunStatus]:
+        """Wait until every run is done or has failed, and show a table meanwhile in a terminal."""
+        console = console_of(sys.stderr)
+        with contextlib.ExitStack() as stack:
+            live = None
+            if sys.stderr.isatty():
+                live = Live(console=console, transient=True, auto_refresh=False)
+                stack.enter_context(live)
+            while any(status.state not in ("done", "failed") for status in statuses):
+                if live is not None:
+                    live.update(live_view(statuses, console.height), refresh=True)
+                time.sleep(REFRESH_SECONDS)
+                statuses = self.status.read()
+        return statuses
 
 
 def status_table(statuses: Sequence[RunStatus]) -> Table:
@@ -289,13 +302,14 @@ def describe_estimate(cost: Estimate) -> str:
     """Return the estimated time and disk as text."""
     if not cost.num_estimated:
         return "no finished run of these algorithms is in the folder, so time and disk are unknown"
-    units = {"GB": 1e9, "MB": 1e6, "kB": 1e3}
-    unit = next((name for name, size in units.items() if cost.size >= size), "kB")
-    size = f"{cost.size / units[unit]:.1f} {unit}"
     unknown = f"; {cost.num_unknown} runs cannot be estimated" if cost.num_unknown else ""
     sources = {"finished run": cost.num_examples, "short trial": cost.num_trials}
     source = " and ".join(counted(number, name) for name, number in sources.items() if number)
-    line = f"about {duration(cost.seconds)} one after the other and {size} of disk, from {source}"
+    size = size_as_text(cost.size)
+    line = f"about {duration(cost.seconds)} one after the other and {size} of disk"
+    if cost.checkpoints:
+        line += f" (meanwhile up to {size_as_text(cost.checkpoints)} more for checkpoints)"
+    line += f", from {source}"
     if cost.num_trials:
         line += ", extrapolated to all steps, episodes and seeds"
     return line + unknown

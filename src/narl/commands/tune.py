@@ -62,19 +62,20 @@ def main(arguments: Sequence[str]) -> int:
         trials = _search(options, own)
     done = [trial for trial in trials if trial.state == "done" and trial.mean_return is not None]
     ranked = sorted(done, key=lambda trial: trial.mean_return or 0.0, reverse=True)
+    status = 0 if ranked else 1
     from narl.console import make_table, print_json, stdout
 
     if own.json:
         best = ranked[0]._asdict() if ranked else None
         print_json({"best": best, "trials": [trial._asdict() for trial in trials]})
-        return 0
+        return status
     table = make_table("trial", "return", "run", "options", numbers=("trial", "return"))
     for trial in ranked[:10]:
         table.add_row(str(trial.number), f"{trial.mean_return:.1f}", trial.run, _values(trial))
     stdout().print(table)
     counts = Counter(trial.state for trial in trials)
     stdout().print(f"{len(trials)} trials, {counts['pruned']} pruned, {counts['failed']} failed")
-    return 0
+    return status
 
 
 def _search(options: dict[str, Any], own: TuneArguments) -> list[Trial]:

@@ -14,7 +14,7 @@ from narl.deep.config import Config, used_by
 from narl.deep.replay_buffer import row_width
 from narl.deep.rollout import ReplicaParams
 from narl.deep.selection import replica_numbers
-from narl.errors import InputError
+from narl.errors import NotEnoughMemory
 from narl.host_memory import available_host_memory, size_as_text
 
 _FLOAT = 4
@@ -133,7 +133,7 @@ def check_memory(config: Config, obs_dim: int, action_dim: int, num_replicas: in
         return
     smaller = "rollout_batch, retain_epochs, buffer" if config.uses_model else "buffer"
     seeds = f"{num_replicas} seeds need" if num_replicas > 1 else "it needs"
-    raise InputError(
+    raise NotEnoughMemory(
         f"memory: {seeds} {size_as_text(needed)} and {size_as_text(available)} are available; take "
         f"{'fewer seeds, or ' if num_replicas > 1 else ''}a smaller {smaller} or batch"
     )

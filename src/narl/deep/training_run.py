@@ -34,7 +34,7 @@ from narl.errors import InputError
 from narl.storage.checkpoints import has_checkpoints
 from narl.storage.folder import clear_folder, refuse_links, remove_folder
 from narl.storage.folder_lock import lock_folder
-from narl.storage.unfinished import CHECKPOINTS, PART_SUFFIX, list_unfinished_runs, record_config
+from narl.storage.unfinished import CHECKPOINTS, PART_SUFFIX, record_config
 
 __all__ = ["TrainingOptions", "TrainingStopped", "check_training", "run_training"]
 
@@ -120,10 +120,13 @@ def _run_training(
     missing = [config for config in configs if config.run_id not in found]
     if not missing:
         return [(found[config.run_id], True) for config in configs]
-    group = _unfinished_group(configs, missing, root) or missing
-    groups = check_training(group, options.parts)
+    groups = [missing] if options.fresh else _begun_groups(configs, missing, root)
+    if len(groups) == 1:
+        (group,) = groups
+        groups = check_training(group, options.parts)
+        if len(groups) > 1:
+            _log.warning("the device has no room for all seeds at once: %d groups", len(groups))
     if len(groups) > 1:
-        _log.warning("the device has no room for all seeds at once: %d groups", len(groups))
         runs = {run.id: run for part in groups for run, _ in _run_training(part, root, options)}
         return [((found | runs)[each.run_id], each.run_id in found) for each in configs]
     options.on_start()
@@ -209,22 +212,20 @@ def _group_record(configs: Sequence[Config]) -> dict[str, Any]:
     return first | {"algo": "group", "seeds": seeds, "configs": records}
 
 
-def _unfinished_group(
+def _begun_groups(
     configs: Sequence[Config], missing: Sequence[Config], root: Path
-) -> list[Config] | None:
-    """Return the configurations of an unfinished group that holds all missing ones.
+) -> list[Sequence[Config]]:
+    """Return the missing configurations in the groups in which they were begun, then the others.
 
-    The others in it were finished by themselves since the group began.
+    A group may hold configurations that were finished by themselves since it began.
     """
     if len(configs) == 1:
-        return None
+        return [configs]
     by_id = {config.run_id: config for config in configs}
-    for left in list_unfinished_runs(root):
-        ids = [storage.run_id(record) for record in left.config.get("configs", ())]
-        fits = {config.run_id for config in missing} <= set(ids) <= set(by_id)
-        if ids and fits and not left.problems and left.step > 0:
-            return [by_id[run_id] for run_id in ids]
-    return None
+    begun = storage.begun_groups(root, by_id, {config.run_id for config in missing}, busy=False)
+    groups: list[Sequence[Config]] = [[by_id[id_] for id_ in ids] for ids in begun]
+    others = [config for config in missing if not any(config in group for group in groups)]
+    return [*groups, others] if others else groups
 
 
 class _RunFinder:

@@ -65,10 +65,16 @@ def _open_lock(folder: Path) -> int:
 def _lock_descriptor(descriptor: int, folder: Path) -> None:
     """Lock an open file; raise an error that names the process which holds the lock."""
     for _ in range(LOOKS):
-        with contextlib.suppress(BlockingIOError):
+        try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
-        time.sleep(LOOK_SECONDS)
+        except BlockingIOError:
+            time.sleep(LOOK_SECONDS)
+        except OSError as error:
+            raise InputError(
+                f"run folder: {folder} cannot be locked (flock: {error.strerror}); choose a folder "
+                "on a file system with locks, or mount this one with them"
+            ) from error
     process, host = _parse(os.pread(descriptor, MOST_BYTES, 0))
     elsewhere = "" if host == socket.gethostname() else f" on {host}"
     raise FolderLocked(

@@ -139,6 +139,24 @@ def list_unfinished_runs(root: Path) -> list[UnfinishedRun]:
     return sorted(runs, key=lambda run: (run.time, run.id), reverse=True)
 
 
+def begun_groups(
+    root: Path, known: Collection[str], missing: Collection[str], busy: bool = True
+) -> list[list[str]]:
+    """Return the ids of runs that were begun together, or one alone, and can be continued so.
+
+    Every group has only ids that are ``known``, and a ``missing`` one that is in no earlier group.
+    Groups to which a process is writing now count only if ``busy``.
+    """
+    groups, left = [], {*missing}
+    for run in list_unfinished_runs(root) if left and root.is_dir() else ():
+        ids = [run_id(record) for record in run.config.get("configs", ())] or [run.id]
+        can_be_continued = not run.problems and run.step > 0 and (busy or run.holder is None)
+        if can_be_continued and left & {*ids} and {*ids} <= {*known}:
+            groups.append(ids)
+            left -= {*ids}
+    return groups
+
+
 def remove_unfinished_run(path: Path) -> None:
     """Delete an unfinished run, unless a process is writing to it."""
     with lock_folder(path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,8 +11,11 @@ from typing import Any, NamedTuple
 
 from narl import storage
 from narl.console import note
+from narl.deep.config import Config as TrainingConfig
+from narl.errors import EnvironmentFault, InputError
 from narl.sweeps.planned_run import SweepRun
 from narl.sweeps.run_task import error_line
+from narl.sweeps.tasks import Task
 from narl.sweeps.trial import Cost
 from narl.tabular.config import Config as TabularConfig
 
@@ -30,6 +34,8 @@ class Estimate(NamedTuple):
     """Finished runs on which the estimate rests."""
     num_trials: int
     """Short trials on which the estimate rests."""
+    checkpoints: int = 0
+    """Bytes that checkpoints take at most while trainings run; finished runs have none."""
 
 
 class _Example(NamedTuple):
@@ -69,6 +75,32 @@ def estimate(
     return Estimate(
         seconds, round(size), num_known, unknown, num_finished, len(used) - num_finished
     )
+
+
+def checkpoint_size(tasks: Sequence[Task], at_once: int) -> int:
+    """Return the bytes of checkpoints while so many tasks, the largest ones, run at once.
+
+    A training keeps two; each holds the states of all its replicas.
+    """
+    sizes = sorted((_state_size(task) for task in tasks if task[0].is_training), reverse=True)
+    return 2 * sum(sizes[:at_once])
+
+
+def _state_size(task: Task) -> int:
+    """Return the bytes of all replicas of a task; 0 if its environment cannot be opened here."""
+    from narl.deep.algorithm import Algorithm
+    from narl.deep.device_memory import replica_memory
+    from narl.deep.training_environment import open_training_env
+
+    config = task[0].config
+    assert isinstance(config, TrainingConfig)
+    try:
+        opened = open_training_env(config, 0, timeout=task[0].env_timeout)
+    except (InputError, EnvironmentFault):
+        return 0
+    with contextlib.closing(opened) as env:
+        algorithm = Algorithm(config, env.spaces.obs_dim, env.spaces.action_dim, None, 1)
+    return sum(len(run.config.seeds) for run in task) * replica_memory(algorithm).total
 
 
 class _Trials:

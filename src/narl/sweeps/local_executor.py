@@ -19,7 +19,7 @@ from narl.storage.files import open_log
 from narl.sweeps.driver import Ended
 from narl.sweeps.local_worker import STOPPED
 from narl.sweeps.planned_run import runs_to_json
-from narl.sweeps.resources import Resources, gpu_variables
+from narl.sweeps.resources import Resources, worker_variables
 from narl.sweeps.run_notes import RunNotes
 from narl.sweeps.tasks import Task
 
@@ -30,7 +30,7 @@ class Slot(NamedTuple):
     cores: tuple[int, ...] = ()
     gpus: tuple[str, ...] = ()
     gpu_share: float | None = None
-    """The share of a GPU, where several processes use the same one."""
+    """The share of a GPU, where several processes use the same one; 0: no GPU may be used."""
 
 
 class _Process(NamedTuple):
@@ -59,7 +59,8 @@ class LocalExecutor:
         slot = self._free.pop(0)
         log = RunNotes(self._root, task[0].id).log
         variables = {"CUDA_VISIBLE_DEVICES": ",".join(slot.gpus)} if slot.gpus else {}
-        variables |= gpu_variables(slot.gpu_share)
+        if slot.gpu_share is not None:
+            variables |= worker_variables(slot.gpu_share, os.environ)
         with open_log(log) as output:
             popen = subprocess.Popen(
                 [sys.executable, "-m", "narl.sweeps.local_worker"],
@@ -107,6 +108,11 @@ def _crash(status: int) -> str:
     return f"killed by signal {-status}" if status < 0 else f"exit status {status}"
 
 
+def own_cores() -> list[int]:
+    """Return the cores of this process; none where the system cannot bind a process to cores."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
 def make_slots(
     jobs: int | None, resources: Resources, gpus: Sequence[str], cores: Sequence[int] | None = None
 ) -> list[Slot]:
@@ -115,10 +121,10 @@ def make_slots(
     By default there is one job per GPU (or per share of one), and one where there is no GPU. The
     cores are divided among the jobs.
     """
-    own = sorted(os.sched_getaffinity(0)) if cores is None else list(cores)
+    own = own_cores() if cores is None else list(cores)
     places, gpu_share = _gpu_places(jobs, resources.gpus, gpus)
-    if len(places) == 1 and resources.cpus is None:
-        return [Slot((), places[0], gpu_share)]
+    if not own or (len(places) == 1 and resources.cpus is None):
+        return [Slot((), place, gpu_share) for place in places]
     share = min(resources.cpus or max(len(own) // len(places), 1), len(own))
     return [
         Slot(tuple(own[(i * share + k) % len(own)] for k in range(share)), place, gpu_share)
@@ -133,7 +139,7 @@ def _gpu_places(
     if wanted and not gpus:
         raise InputError("gpus: no GPU can be seen on this machine; leave it out")
     if wanted == 0 or not gpus:
-        return [()] * (jobs or 1), None
+        return [()] * (jobs or 1), wanted
     if wanted is None:  # the jobs take the GPUs in turn
         number = jobs or len(gpus)
         per_gpu = math.ceil(number / len(gpus))

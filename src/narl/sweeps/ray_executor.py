@@ -9,14 +9,13 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from narl.errors import InputError, first_line, install_hint
 from narl.sweeps.driver import Ended
 from narl.sweeps.planned_run import runs_from_json, runs_to_json
-from narl.sweeps.resources import Resources, gpu_variables
+from narl.sweeps.resources import Resources, worker_variables
 from narl.sweeps.run_notes import RunNotes
 from narl.sweeps.run_task import run_task
 from narl.sweeps.task_log import output_to
@@ -25,20 +24,10 @@ from narl.sweeps.tasks import Task
 CONNECT_SECONDS = 10.0
 
 
-def worker_variables(gpu_share: float | None, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables that keep a worker to its share of a GPU, or to the CPU.
-
-    Ray (at least 2.60) leaves all GPUs visible to a task that has asked for none. JAX with CUDA
-    fails where no GPU is visible, unless the variables ``given`` to the process name the platform.
-    """
-    if gpu_share:
-        return gpu_variables(gpu_share)
-    return {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": given.get("JAX_PLATFORMS") or "cpu"}
-
-
 def _work(content: list[dict[str, Any]], root: str, gpu_share: float | None) -> None:
     """Do a task in a worker process of Ray."""
-    # JAX is not loaded yet: the process is new.
+    # JAX is not loaded yet: the process is new. Ray (at least 2.60) leaves all GPUs visible to a
+    # task that has asked for none.
     os.environ.update(worker_variables(gpu_share, os.environ))
     runs = runs_from_json(content)
     with output_to(RunNotes(Path(root), runs[0].id).log):
@@ -90,15 +79,20 @@ class RayExecutor:
 
     def _check_cluster(self) -> None:
         """Refuse resources that no node of the cluster has."""
-        wanted = {"CPU": self._resources.cpus or 1, "GPU": self._resources.gpus or 0}
+        wanted = {
+            "CPU": self._resources.cpus or 1,
+            "GPU": self._resources.gpus or 0,
+            "memory": (self._resources.memory_gb or 0) * 1e9,
+        }
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         if any(all(node.get(name, 0) >= x for name, x in wanted.items()) for node in nodes):
             return
-        cpus, gpus = (max((node.get(name, 0) for node in nodes), default=0) for name in wanted)
-        raise InputError(
-            f"cpus: no node of the cluster has {wanted['CPU']:g} CPUs and {wanted['GPU']:g} GPUs; "
-            f"the largest have {cpus:g} and {gpus:g}"
+        most = [max((node.get(name, 0) for node in nodes), default=0) for name in wanted]
+        asked, largest = (
+            f"{cpus:g} CPUs, {gpus:g} GPUs and {memory / 1e9:.3g} GB of memory"
+            for cpus, gpus, memory in (wanted.values(), most)
         )
+        raise InputError(f"cpus: no node of the cluster has {asked}; the largest have {largest}")
 
     def has_room(self) -> bool:
         """Return True: Ray itself queues tasks."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from narl.errors import InputError
@@ -32,6 +33,17 @@ def gpu_variables(share: float | None) -> dict[str, str]:
     if share is None or not 0 < share < 1:
         return {}
     return {"XLA_PYTHON_CLIENT_MEM_FRACTION": f"{MEMORY_SHARE * share:.3f}"}
+
+
+def worker_variables(gpu_share: float | None, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables that keep a process to its share of a GPU, or to the CPU.
+
+    JAX with CUDA fails where no GPU is visible, unless the variables ``given`` to the process name
+    the platform.
+    """
+    if gpu_share:
+        return gpu_variables(gpu_share)
+    return {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": given.get("JAX_PLATFORMS") or "cpu"}
 
 
 def make_resources(

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from narl import storage
+from narl import __version__, storage
 from narl.errors import InputError
 from narl.storage.files import read_json, remove_file
 from narl.storage.folder_lock import FolderLocked, is_locked
@@ -100,7 +100,7 @@ def record_sweep(root: Path, runs: Sequence[SweepRun]) -> Path:
     """Write down the runs of a sweep, for `narl sweep --status`; return the file."""
     digest = hashlib.sha256(" ".join(sorted(run.id for run in runs)).encode()).hexdigest()[:10]
     path = root / SWEEPS / f"sweep-{digest}.json"
-    _write(path, {"runs": runs_to_json(runs), "time": _now()})
+    _write(path, {"narl": __version__, "runs": runs_to_json(runs), "time": _now()})
     return path
 
 
@@ -109,6 +109,10 @@ def recorded_runs(root: Path) -> list[SweepRun]:
     runs: dict[str, SweepRun] = {}
     for path in sorted((root / SWEEPS).glob("sweep-*.json")):
         content = _read(path)
+        version = content.get("narl", __version__) if isinstance(content, dict) else __version__
+        if version != __version__:  # its runs have other ids now
+            _log.warning("%s is a sweep of narl %s; it is left out", path, version)
+            continue
         try:
             entries = runs_from_json((content or {})["runs"])
         except (AttributeError, LookupError, TypeError, ValueError, InputError):

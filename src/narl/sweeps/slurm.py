@@ -87,10 +87,12 @@ def slurm_parameters(
             f"gpus: SLURM gives whole GPUs, not {gpus:g}; give 1 and train more runs in one "
             "program (group), or name a share of your cluster (--slurm gres=shard:1)"
         )
+    cpus = resources.cpus or 1
     parameters: dict[str, Any] = {
         "job_name": "narl-sweep",
         "time": minutes,
-        "cpus_per_task": resources.cpus or 1,
+        "cpus_per_task": cpus,
+        "srun_args": [f"--cpus-per-task={cpus}"],  # srun of some versions does not take sbatch's
         "signal_delay_s": SIGNAL_SECONDS,
         "array_parallelism": jobs or 100,
         "additional_parameters": {"requeue": True, **sbatch_options},

@@ -30,13 +30,14 @@ def make_tasks(
     Tabular runs share no program: those of a group follow each other in one process.
     """
     missing = [run for run in runs if run.find_current(root) is None]
-    tasks = _begun_together(runs, missing, root)
-    left = {run.id: run for run in missing}
+    by_id, left = {run.id: run for run in runs}, {run.id: run for run in missing}
+    begun = storage.begun_groups(root, by_id, left)
+    tasks: list[Task] = [tuple(by_id[id_] for id_ in ids) for ids in begun]
     for task in tasks:
         for run in task:
             left.pop(run.id, None)
     for run in list(left.values()):
-        if _is_begun(run, root) or (RunNotes(root, run.id).failure() or {}).get("together", 1) > 1:
+        if (RunNotes(root, run.id).failure() or {}).get("together", 1) > 1:
             tasks.append((left.pop(run.id),))
     for alike in share_program(list(left.values())):
         size = group or math.ceil(len(alike) / num_workers)
@@ -53,25 +54,3 @@ def share_program(runs: Sequence[SweepRun]) -> list[list[SweepRun]]:
         return "tabular" if alone else config.shape
 
     return group_by(runs, program)
-
-
-def _begun_together(
-    runs: Sequence[SweepRun], missing: Sequence[SweepRun], root: Path
-) -> list[Task]:
-    """Return the groups that an earlier process began in one program and left unfinished."""
-    by_id = {run.id: run for run in runs}
-    left = {run.id for run in missing}
-    tasks: list[Task] = []
-    for unfinished in storage.list_unfinished_runs(root) if left and root.is_dir() else ():
-        ids = [storage.run_id(record) for record in unfinished.config.get("configs", ())]
-        usable = not unfinished.problems and unfinished.step > 0
-        if usable and left & {*ids} and {*ids} <= by_id.keys():
-            tasks.append(tuple(by_id[id_] for id_ in ids))
-            left -= {*ids}
-    return tasks
-
-
-def _is_begun(run: SweepRun, root: Path) -> bool:
-    """Return whether a training has checkpoints of its own."""
-    part = root / f"{run.id}{storage.PART_SUFFIX}"
-    return storage.has_checkpoints(part / storage.CHECKPOINTS)

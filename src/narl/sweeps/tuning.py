@@ -16,7 +16,14 @@ from typing import Any, NamedTuple
 from narl import storage
 from narl.console import note
 from narl.deep.config import Config
-from narl.errors import EnvironmentFault, InputError, NoEffect, install_hint, unknown
+from narl.errors import (
+    EnvironmentFault,
+    InputError,
+    NoEffect,
+    install_hint,
+    is_out_of_memory,
+    unknown,
+)
 from narl.options import OptionField, check_value, choices_of, option_fields, split_optional
 from narl.sweeps.driver import BUSY_SECONDS, is_busy
 from narl.sweeps.grid import HALVES, Axes, expand, make_effective
@@ -252,12 +259,12 @@ def _try(
         if is_pruned:
             return "pruned", reports.last, False
         raise
-    except (NonFiniteError, EnvironmentFault) as error:
-        notes.note_failure(error=error_line(error), together=1)
-        return "failed", None, False
-    except InputError:
+    except Exception as error:
+        if isinstance(error, NonFiniteError | EnvironmentFault) or is_out_of_memory(error):
+            notes.note_failure(error=error_line(error), together=1)
+            return "failed", None, False
         # Another process may have been faster, and may have ended since.
-        if is_second and not is_busy(run, root):
+        if not isinstance(error, InputError) or (is_second and not is_busy(run, root)):
             raise
         return _try(run, root, reports, should_stop, is_second=True)
     return "done", _report_all(done, reports), False
