@@ -71,6 +71,22 @@ def test_storage_imports_errors_and_display_only() -> None:
 
 
 def test_modules_that_serve_all_packages_import_storage_and_stats_at_most() -> None:
+WORDS_OF_RL = re.compile(
+    r"\b(algo|algorithms?|agents?|seeds?|episodes?|rewards?|final_return|regret|polic(y|ies))\b"
+)
+
+
+def test_storage_contains_nothing_about_reinforcement_learning() -> None:
+    named = []
+    for path in (SOURCE / "storage").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+            if is_text and WORDS_OF_RL.search(node.value):
+                named.append((path.name, node.value))
+    # fields of a configuration that make the readable part of an id (`SLUG_FIELDS`)
+    assert named == [("runs.py", "agent"), ("runs.py", "algo")]
+
+
     modules = [path for path in SOURCE.glob("*.py") if path.stem not in ENTRY_POINTS]
     assert len(modules) > 5
     for path in modules:
