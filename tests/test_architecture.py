@@ -335,10 +335,7 @@ def is_public(name: str) -> bool:
         return True
     if parts[0] not in narl.__all__:
         return False
-    if len(parts) == 1:
-        return not parts[0].startswith("_")
-    public = getattr(getattr(narl, parts[0]), "__all__", None)
-    return not parts[1].startswith("_") if public is None else parts[1] in public
+    return len(parts) == 1 or parts[1] in getattr(narl, parts[0]).__all__
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
