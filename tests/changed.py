@@ -2,6 +2,7 @@
 
 `tests` mirrors `src/narl`: the tests of src/narl/deep/sac.py are tests/deep/test_sac*.py, those of
 src/narl/cli.py are tests/test_cli*.py. A module without such tests has all those of its folder.
+Pages and notebooks have the tests that read them.
 """
 
 import subprocess
@@ -12,8 +13,17 @@ NO_TESTS = 5
 """The exit status of pytest when it has selected no test."""
 
 
+PAGE_TESTS = (
+    *("test_api_docs.py", "test_docs.py", "test_errors.py", "test_notebook.py", "test_package.py"),
+    *("test_policies.py", "theory/test_errata_page.py"),
+)
+"""The tests of pages and notebooks, beside test_architecture.py, which always runs."""
+
+
 def related_tests(path: Path) -> list[Path]:
-    """Return the test files of a source file, or the test file itself."""
+    """Return the test files of a source file or a page, or the test file itself."""
+    if path.suffix in (".md", ".ipynb"):
+        return [Path("tests", name) for name in PAGE_TESTS]
     if path.parts[0] == "tests":
         return [path] if path.name.startswith("test_") else []
     folder = Path("tests", *path.parts[2:-1])

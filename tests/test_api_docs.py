@@ -46,19 +46,12 @@ TRAINS = {"Agent", "KeepBest", "SaveEvery", "run_training"}
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
-def public_names(package: str) -> list[str]:
-    """Return `__all__`, or the classes and functions that a module without it defines."""
-    module = importlib.import_module(package)
-    own = [name for name, x in vars(module).items() if getattr(x, "__module__", "") == package]
-    return getattr(module, "__all__", [name for name in own if not name.startswith("_")])
-
-
 def public_objects() -> dict[str, Any]:
     """Return every public function and class by its longest name, each once."""
     objects = {}
     for package in PACKAGES:
         module = importlib.import_module(package)
-        for name in public_names(package):
+        for name in module.__all__:
             value = getattr(module, name)
             if inspect.isclass(value) or inspect.isfunction(value):
                 objects[f"{package}.{name}"] = value
@@ -140,7 +133,7 @@ def test_class_documents_its_fields_or_arguments(name: str) -> None:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_tables_and_types_have_a_text(package: str) -> None:
     module = importlib.import_module(package)
-    names = [name for name in public_names(package) if not name.startswith("_")]
+    names = [name for name in module.__all__ if not name.startswith("_")]
     values = {name: getattr(module, name) for name in names}
     plain = {
         name
@@ -202,7 +195,7 @@ def test_reference_lists_every_public_name(package: str) -> None:
     listed = re.findall(r"^\.\. (?:auto|py:)\w+:: (\w+)", page, re.MULTILINE)
     shared = re.findall(r"`(\w+)`", page.partition("<!-- elsewhere -->")[2])
     assert len(set(listed)) == len(listed)
-    assert {*listed, *shared} == {*public_names(package)} - {"__version__"}
+    assert {*listed, *shared} == {*importlib.import_module(package).__all__} - {"__version__"}
 
 
 def test_every_page_of_the_reference_is_checked() -> None:

@@ -1,4 +1,4 @@
-"""The rules of the package: imports, writing of files, public names in docs, tests of modules."""
+"""The rules of the package: imports, writing of files, sizes, tests of modules, names in docs."""
 
 import ast
 import re
@@ -9,7 +9,8 @@ import nbformat
 import pytest
 
 import narl
-from changed import related_tests
+from changed import PAGE_TESTS, related_tests
+from narl.deep.algorithm_registry import ALGORITHMS
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "narl"
@@ -68,6 +69,22 @@ def test_package_imports_only_packages_below_it(package: str) -> None:
 def test_storage_imports_errors_and_display_only() -> None:
     for path in (SOURCE / "storage").rglob("*.py"):
         assert parts_imported_by(path) <= {"storage", "errors", "display", "__version__"}, path
+
+
+WORDS_OF_RL = re.compile(
+    r"\b(algo|algorithms?|agents?|seeds?|episodes?|rewards?|final_return|regret|polic(y|ies))\b"
+)
+
+
+def test_storage_contains_nothing_about_reinforcement_learning() -> None:
+    named = []
+    for path in (SOURCE / "storage").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+            if is_text and WORDS_OF_RL.search(node.value):
+                named.append((path.name, node.value))
+    # fields of a configuration that make the readable part of an id (`SLUG_FIELDS`)
+    assert named == [("runs.py", "agent"), ("runs.py", "algo")]
 
 
 def test_modules_that_serve_all_packages_import_storage_and_stats_at_most() -> None:
@@ -250,6 +267,56 @@ def test_reading_and_executing_calls_are_recognised(
     assert (reading_calls(tree), executing_calls(tree)) == (reading, executing)
 
 
+# --- sizes, and names of algorithms -----------------------------------------------------------
+
+
+def test_source_files_have_at_most_400_lines_and_functions_60() -> None:
+    for path in SOURCE.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= 400, path
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert node.end_lineno - node.lineno < 60, (path, node.name)
+
+
+def compared_texts(tree: ast.AST) -> set[str]:
+    """Return the texts with which something is compared: by ==, by `in (…)` and the like."""
+    compared: list[ast.AST] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            compared += [node.left, *node.comparators]
+        elif isinstance(node, ast.MatchValue):
+            compared.append(node.value)
+    for node in list(compared):
+        compared += node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else []
+    return {
+        node.value
+        for node in compared
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def test_names_of_algorithms_are_compared_in_their_registry_only() -> None:
+    for path in (SOURCE / "deep").rglob("*.py"):
+        texts = compared_texts(ast.parse(path.read_text(encoding="utf-8")))
+        assert path.name == "algorithm_registry.py" or texts.isdisjoint(ALGORITHMS), path
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "algo == 'sac'",
+        "'sac' != config.algo",
+        "algo in ('mbpo', 'sac')",
+        "algo not in {'sac'}",
+        "match algo:\n    case 'mbpo' | 'sac': pass",
+    ],
+)
+def test_comparisons_with_texts_are_recognised(code: str) -> None:
+    assert "sac" in compared_texts(ast.parse(code))
+    assert compared_texts(ast.parse("f('sac') == x['sac']; algo = 'sac'")) == set()
+
+
 # --- every module has tests -------------------------------------------------------------------
 
 
@@ -276,6 +343,15 @@ def test_commit_hook_prefers_the_tests_of_the_module(
     assert related_tests(Path("tests/deep/tiny.py")) == []
 
 
+def test_commit_hook_tests_every_page() -> None:
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    files = hooks.partition("- id: tests\n")[2].partition("files: ")[2].split()[0]
+    for page in PAGES:
+        assert re.search(files, page.relative_to(ROOT).as_posix()), page
+        assert Path("tests/test_docs.py") in related_tests(page.relative_to(ROOT))
+    assert all((ROOT / "tests" / name).is_file() for name in PAGE_TESTS)
+
+
 # --- the page on the architecture -------------------------------------------------------------
 
 
@@ -285,6 +361,16 @@ def test_architecture_page_lists_every_file_of_a_half(package: str) -> None:
     table = page.partition(f"| file in `src/narl/{package}` |")[2].partition("\n\n")[0]
     files = {path.name for path in (SOURCE / package).glob("*.py")} - {"__init__.py"}
     assert set(re.findall(r"`(\w+\.py)`", table)) == files
+
+
+@pytest.mark.parametrize("command", ["train", "tabular"])
+def test_walk_of_a_command_names_at_most_15_files_each_once(command: str) -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    walk = page.partition(f"## The walk of `narl {command}`")[2].partition("\n## ")[0]
+    files = re.findall(r"`([\w/]+\.py)", walk)
+    assert 5 < len(files) <= 15
+    assert len({*files}) == len(files)
+    assert all((SOURCE / file).is_file() for file in files)
 
 
 # --- docs use public names --------------------------------------------------------------------
@@ -319,10 +405,7 @@ def is_public(name: str) -> bool:
         return True
     if parts[0] not in narl.__all__:
         return False
-    if len(parts) == 1:
-        return not parts[0].startswith("_")
-    public = getattr(getattr(narl, parts[0]), "__all__", None)
-    return not parts[1].startswith("_") if public is None else parts[1] in public
+    return len(parts) == 1 or parts[1] in getattr(narl, parts[0]).__all__
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

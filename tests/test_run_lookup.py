@@ -107,6 +107,13 @@ def test_plot_takes_the_names_of_a_run(runs, name):
     mpl.pyplot.close("all")
 
 
+def test_folder_of_another_name_is_not_a_run(runs):
+    shutil.copytree(RUN, "saved")
+    line = r"run: saved does not have the name of a run \(train-sac-.+\); if it is a saved agent, "
+    with pytest.raises(InputError, match=f"^{line}narl.load and `narl eval` take it$"):
+        find_run(runs, "saved")
+
+
 def test_load_and_plot_look_into_the_folder_of_the_variable(runs, monkeypatch):
     runs.rename("elsewhere")
     for use in (narl.load, narl.plot):

@@ -8,6 +8,8 @@ from numpy.typing import ArrayLike
 
 from narl.paper import implements
 
+__all__ = ["Decomposition", "decompose"]
+
 
 class Decomposition(NamedTuple):
     """The three terms of Eq. 1 per episode; positive optimism means that Ṽ_k was too low.

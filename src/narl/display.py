@@ -80,3 +80,18 @@ def seeds_as_text(seeds: Sequence[int]) -> str:
     if num_seeds > 1 and list(seeds) == list(range(first, first + num_seeds)):
         return f"{first}:{first + num_seeds}"
     return ",".join(map(str, seeds))
+
+
+def describe_results(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a run is and what came out, as texts by name; "" for what it does not have."""
+    seeds, returns = config.get("seeds") or (), metrics.get("final_return") or ()
+    regret = (metrics.get("regret") or {}).get("median")
+    return {
+        "algorithm": str(config.get("algo") or config.get("agent") or ""),
+        "environment": str(config.get("env") or ""),
+        "seeds": seeds_as_text(seeds) if seeds else "",
+        "steps": str(metrics.get("steps", "")),
+        "episodes": "" if "steps" in metrics else str(metrics.get("episodes", "")),
+        "return": mean_figure(returns) if returns else "",
+        "regret": "" if regret is None else f"{figure(regret, 2)} (median over the seeds)",
+    }

@@ -1,4 +1,4 @@
-"""Public names of packages and modules, and imports at a later time (PEP 562)."""
+"""Public names of packages, and imports at a later time (PEP 562)."""
 
 from __future__ import annotations
 
@@ -48,19 +48,6 @@ def _names_for_type_checkers(package: str) -> dict[str, str]:
     blocks = [node.body for node in conditions if ast.unparse(node.test) == "TYPE_CHECKING"]
     lines = [line for block in blocks for line in block if isinstance(line, ast.ImportFrom)]
     return {alias.name: str(line.module) for line in lines for alias in line.names}
-
-
-def export_definitions(module: str) -> None:
-    """Set `__all__` of a module to the functions and classes that it defines, without private ones.
-
-    The module calls this in its last line.
-    """
-    names = vars(sys.modules[module])
-    names["__all__"] = sorted(
-        name
-        for name, value in names.items()
-        if getattr(value, "__module__", None) == module and not name.startswith("_")
-    )
 
 
 def import_extra(module: str, extra: str) -> ModuleType:

@@ -7,6 +7,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from narl.paper import implements
 
+__all__ = ["Choice", "optimistic"]
+
 
 class Choice(NamedTuple):
     """The chosen members along the leading axis, one for every position of the other axes.

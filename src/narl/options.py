@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from narl.errors import InputError, NoEffect, unknown
-from narl.lazy_names import export_definitions
 from narl.validation import as_plain, check_number, parse_seeds
 
 _KEY = "narl.option"
@@ -373,6 +372,3 @@ def choices_of(annotation: Any, description: Option) -> tuple[str, ...]:
     kind, _ = split_optional(annotation)
     literal = typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
     return description.choices or literal
-
-
-export_definitions(__name__)

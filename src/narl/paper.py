@@ -17,6 +17,8 @@ from typing import Literal, TypeVar
 
 from narl.errors import unknown
 
+__all__ = ["ENTRIES", "Entry", "implementations", "implements"]
+
 Half = Literal["tabular", "deep", "both"]
 Tagged = TypeVar("Tagged", bound=Callable[..., object])
 

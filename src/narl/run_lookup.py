@@ -16,7 +16,9 @@ from narl.storage import (
     list_run_ids,
     list_runs,
     list_unfinished_runs,
+    run_id,
 )
+from narl.storage.runs import is_run_id
 
 RUN_HELP = "id of a run, its beginning or its last ten digits, its folder, or latest"
 POLICY_HELP = f"{RUN_HELP}; or a saved agent's folder, or a pretrained policy such as hopper"
@@ -25,7 +27,13 @@ _DIGITS = re.compile(r"[0-9a-f]{4,10}")
 
 def find_run(root: Path, text: str, *, unfinished_first: bool = False) -> Run | UnfinishedRun:
     """Return the run that a text names; see `RUN_HELP`."""
-    return storage.find_run(root, _name(root, text), unfinished_first=unfinished_first)
+    run = storage.find_run(root, _name(root, text), unfinished_first=unfinished_first)
+    if isinstance(run, Run) and not is_run_id(run.id):
+        raise InputError(
+            f"run: {run.path} does not have the name of a run ({run_id(run.config)}); if it is a "
+            "saved agent, narl.load and `narl eval` take it"
+        )
+    return run
 
 
 def find_run_folder(root: Path, text: str) -> Path:

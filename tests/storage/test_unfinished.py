@@ -157,10 +157,9 @@ def test_damaged_runs_are_located(unfinished, monkeypatch):
     )
 
 
-def test_folder_of_another_name_is_not_a_run(tmp_path):
+def test_run_in_a_folder_of_another_name_is_located_by_its_folder(tmp_path):
     run = storage.save_run_at(tmp_path / "saved", CONFIG, {}, {})
-    with pytest.raises(InputError, match=r"run: .*saved does not have the name of a run .*agent"):
-        storage.find_run(tmp_path, str(run.path))
+    assert storage.find_run(tmp_path, str(run.path)) == run
 
 
 @pytest.mark.parametrize("every", [0, -3])

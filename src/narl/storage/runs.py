@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from narl import __version__
-from narl.display import Described, Description, figure, mean_figure, seeds_as_text
+from narl.display import Described, Description, describe_results
 from narl.errors import InputError, unknown
 from narl.storage.arrays import ARRAYS, compressed_npz, read_npz
 from narl.storage.files import (
@@ -71,17 +71,7 @@ class Run(Described):
     problems: tuple[str, ...] = ()
 
     def _describe(self) -> Description:
-        config, metrics = self.config, self.metrics
-        seeds, returns = config.get("seeds") or (), metrics.get("final_return") or ()
-        regret = (metrics.get("regret") or {}).get("median")
-        facts = {
-            "algorithm": str(config.get("algo") or config.get("agent") or ""),
-            "environment": str(config.get("env") or ""),
-            "seeds": seeds_as_text(seeds) if seeds else "",
-            "steps": str(metrics.get("steps", "")),
-            "episodes": "" if "steps" in metrics else str(metrics.get("episodes", "")),
-            "return": mean_figure(returns) if returns else "",
-            "regret": "" if regret is None else f"{figure(regret, 2)} (median over the seeds)",
+        facts = describe_results(self.config, self.metrics) | {
             "time": str(self.environment.get("time", ""))[:16].replace("T", " "),
             "folder": str(self.path),
             "problems": "; ".join(self.problems),
@@ -90,7 +80,7 @@ class Run(Described):
 
     @property
     def id_of_config(self) -> str:
-        """The id that the configuration leads to; saved agents lie in folders of other names."""
+        """The id that the configuration leads to; `save_run_at` gives folders other names."""
         return id_of(self.config, str(self.environment.get("narl")))
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -184,7 +174,7 @@ def move_run(run: Run, root: Path | str, replace: bool = False) -> Run:
 
 
 def move_run_to_id(run: Run, entries: Mapping[str, Any]) -> Run:
-    """Move a run to another id, that of its configuration with further entries; return it there."""
+    """Rename a run to the id of its configuration plus these entries; return the renamed run."""
     with run._open_intact() as folder:
         contents = {name: folder.read(name) for name in folder.files}
     config = run.config | {**entries}

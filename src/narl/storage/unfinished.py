@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from narl import __version__
-from narl.errors import InputError
 from narl.storage.checkpoints import checkpoint_problems, newest_step
 from narl.storage.files import (
     SCHEMA,
@@ -35,7 +34,6 @@ from narl.storage.runs import (
     load_run,
     load_run_at,
     match_id,
-    run_id,
 )
 
 PART_SUFFIX = ".part"
@@ -164,17 +162,14 @@ def remove_unfinished_run(path: Path) -> None:
 
 
 def find_run(root: Path, text: str, *, unfinished_first: bool = False) -> Run | UnfinishedRun:
-    """Return the run with this id, beginning of an id or folder; see `find_run_folder`."""
+    """Return the run with this id, beginning of an id or folder of any name.
+
+    `find_run_folder` says which one it is.
+    """
     path = find_run_folder(root, text, unfinished_first=unfinished_first)
     if path.name.endswith(PART_SUFFIX) or os.path.isfile(path / TRAINING_FILE):
         return open_unfinished_run(path)
-    if not is_run_id(path.name):
-        run = load_run_at(path)
-        raise InputError(
-            f"run: {path} does not have the name of a run ({run_id(run.config)}); if it is a "
-            "saved agent, narl.load and `narl eval` take it"
-        )
-    return load_run(path)
+    return load_run(path) if is_run_id(path.name) else load_run_at(path)
 
 
 def find_run_folder(root: Path, text: str, *, unfinished_first: bool = False) -> Path:
