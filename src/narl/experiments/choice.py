@@ -81,7 +81,7 @@ FIRST_SEED, BLOCK = 200, 10
 _SIZES: dict[Scale, TaskSize] = {
     "smoke": TaskSize((INVERTED,), 1, TINY | {"steps": 600}),
     "small": TaskSize((INVERTED,), 1),
-    "paper": TaskSize((INVERTED,), BLOCK),
+    "paper": TaskSize((INVERTED, FREE_PENDULUM, REACHER), BLOCK),
 }
 
 
