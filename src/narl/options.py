@@ -156,6 +156,14 @@ def as_text(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
+def as_argument(name: str, value: Any) -> str:
+    """Return an option as it is typed on the command line: --radius 0.1 or --no-joint."""
+    option = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{'' if value else 'no-'}{option}"
+    return f"--{option} {as_text(value)}"
+
+
 def check_names(given: Iterable[str], config: type, other_names: Mapping[str, str]) -> None:
     """Refuse names that are no options; ``other_names`` are those of other libraries."""
     options = options_of(config)

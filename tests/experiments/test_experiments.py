@@ -33,7 +33,11 @@ from narl.stats import Growth
 from narl.tabular.config import make_config
 from short_trainings import short_config
 
-SOURCE = Path(__file__).resolve().parents[2] / "src"
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src"
+STORED = [
+    path for path in sorted((ROOT / "results").glob("*.json")) if load_outcome(path).trainings
+]
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -45,6 +49,16 @@ def test_cells_have_valid_configurations_and_equally_many_seeds(name, scale):
     assert quick
     assert all(cell.run_id for cell in quick)
     assert len({len(cell.seeds) for cell in cells}) == 1
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
+def test_stored_trainings_are_cells_of_their_experiment(path):
+    """`choice` has been run on one of its three tasks; all others have as many runs as cells."""
+    outcome = load_outcome(path)
+    cells = EXPERIMENTS[outcome.id].cells(outcome.scale)
+    stored = {training.label: training.run for training in outcome.trainings}
+    assert {label: cells[label].run_id for label in stored} == stored
+    assert len(stored) == (40 if outcome.id == "choice" else len(cells))
 
 
 def test_ablation_uses_seeds_that_no_figure_uses():

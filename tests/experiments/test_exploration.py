@@ -32,7 +32,7 @@ def test_algorithms_share_members_seeds_and_budget(scale):
     assert EXPERIMENTS["exploration"] is exploration.EXPERIMENT
     cells = exploration.cells(scale)
     size = exploration._SIZES[scale]
-    assert len(cells) == len(size.tasks) * len(size.algorithms)
+    assert len(cells) == len(size.tasks) * len(exploration.algorithms(scale))
     for task in size.tasks:
         configs = [config for label, config in cells.items() if label.startswith(f"{task}: ")]
         assert len({(config.env, config.steps, config.seeds) for config in configs}) == 1

@@ -5,8 +5,8 @@ import pytest
 from fake_results import training_result
 
 from narl.experiments import SCALES, fading
-from narl.experiments.exploration import MOUNTAIN_CAR
-from narl.experiments.fading import FREE_PENDULUM, PLAIN, VARIANTS
+from narl.experiments.exploration import FREE_PENDULUM, MOUNTAIN_CAR
+from narl.experiments.fading import PLAIN, VARIANTS
 
 ANNEALED, LARGEST = tuple(VARIANTS)[1:3]
 

@@ -144,18 +144,14 @@ def evaluation_returns(result: Result) -> Float[np.ndarray, "N E"]:
     return result.array("eval_return").T
 
 
-def over_seeds(num_seeds: int) -> str:
-    """Return a sentence that says what the lines and bands of a chart are."""
-    if num_seeds == 1:
-        return "One seed."
-    return (
-        "Mean ± one standard deviation over the seeds, at most to the lowest and the highest seed."
-    )
+RETURN_COLUMNS = ["mean return over the training", "worst seed's mean return", "final return"]
+"""The columns of a table with the numbers of `return_figures`."""
 
 
-def count_seeds(num_seeds: int) -> str:
-    """Return the number of seeds as text: "one seed" or "10 seeds"."""
-    return "one seed" if num_seeds == 1 else f"{num_seeds} seeds"
+def return_figures(returns: Float[np.ndarray, "N E"]) -> list[float]:
+    """Return the mean over the training, the worst seed's, and the mean final return."""
+    means = returns.mean(axis=1)
+    return [float(means.mean()), float(means.min()), float(returns[:, -1].mean())]
 
 
 def _infinite_if_none(values: Sequence[float | None]) -> Float[np.ndarray, " N"]:

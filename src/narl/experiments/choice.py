@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from narl.experiments.analysis import capped, count_seeds, evaluation_returns, steps_to_solve
-from narl.experiments.experiment import Experiment, Findings, Result, Scale
-from narl.experiments.exploration import REACHER, TASKS
+from narl.experiments.analysis import (
+    RETURN_COLUMNS,
+    capped,
+    evaluation_returns,
+    return_figures,
+    steps_to_solve,
+)
+from narl.experiments.experiment import Experiment, Findings, Result, Scale, TaskSize
+from narl.experiments.exploration import FREE_PENDULUM, REACHER, TASKS, slug
 from narl.experiments.fig3a import ENV, TINY
 from narl.experiments.judgement import difference_table
 from narl.report.contents import Table
+from narl.report.series import count_seeds
 
 if TYPE_CHECKING:
     from narl.deep.config import Config
@@ -62,7 +69,7 @@ class _Task(NamedTuple):
     """Blocks of ten seeds; each is one run of a reading."""
 
 
-INVERTED, FREE_PENDULUM = "InvertedPendulum", "pendulum, cost 0"
+INVERTED = "InvertedPendulum"
 _TASKS = {
     INVERTED: _Task(ENV, 3, 3_000, tuple(READINGS), 2),
     FREE_PENDULUM: _Task(TASKS[FREE_PENDULUM].env, 5, TASKS[FREE_PENDULUM].steps, MAIN, 1),
@@ -71,26 +78,22 @@ _TASKS = {
 FIRST_SEED, BLOCK = 200, 10
 
 
-class _Size(NamedTuple):
-    tasks: tuple[str, ...]
-    num_seeds: int | None = None
-    """Seeds of every run; None for all blocks of the task."""
-    steps: int | None = None
-
-
-_SIZES: dict[Scale, _Size] = {
-    "smoke": _Size((INVERTED,), 1, 600),
-    "small": _Size((INVERTED,), 1),
-    "paper": _Size((INVERTED,)),
+_SIZES: dict[Scale, TaskSize] = {
+    "smoke": TaskSize((INVERTED,), 1, TINY | {"steps": 600}),
+    "small": TaskSize((INVERTED,), 1),
+    "paper": TaskSize((INVERTED, FREE_PENDULUM, REACHER), BLOCK),
 }
 
 
-def _blocks(task: _Task, size: _Size) -> list[tuple[int, ...]]:
+def _readings(task: str, scale: Scale) -> tuple[str, ...]:
+    return _TASKS[task].readings if scale == "paper" else MAIN
+
+
+def _blocks(task: str, scale: Scale) -> list[tuple[int, ...]]:
     """Return the seeds of every run of a reading."""
-    if size.num_seeds is not None:
-        return [tuple(range(FIRST_SEED, FIRST_SEED + size.num_seeds))]
-    firsts = [FIRST_SEED + BLOCK * place for place in range(task.num_blocks)]
-    return [tuple(range(first, first + BLOCK)) for first in firsts]
+    num_blocks = _TASKS[task].num_blocks if scale == "paper" else 1
+    firsts = [FIRST_SEED + BLOCK * place for place in range(num_blocks)]
+    return [tuple(range(first, first + _SIZES[scale].num_seeds)) for first in firsts]
 
 
 def _label(task: str, reading: str, seeds: tuple[int, ...]) -> str:
@@ -105,41 +108,36 @@ def cells(scale: Scale) -> dict[str, Config]:
     found = {}
     for name in size.tasks:
         task = _TASKS[name]
-        readings = task.readings if scale == "paper" else MAIN
-        shared: dict[str, Any] = {"members": task.members, "steps": size.steps or task.steps}
-        small = TINY if scale == "smoke" else {}
-        for seeds in _blocks(task, size):
-            for reading in readings:
+        shared: dict[str, Any] = {"members": task.members, "steps": task.steps}
+        for seeds in _blocks(name, scale):
+            for reading in _readings(name, scale):
                 algo = "mbpo" if reading == MBPO else "narl"
-                given = shared | READINGS[reading] | small
+                given = shared | READINGS[reading] | dict(size.options)
                 found[_label(name, reading, seeds)] = make_config(
                     task.env, algo, seeds=seeds, **given
                 )
     return found
 
 
-def _returns(runs: list[Result]) -> Float[np.ndarray, " N"]:
-    """Return every seed's mean return over the training, of several runs."""
-    return np.concatenate([evaluation_returns(run).mean(axis=1) for run in runs])
+def _returns(runs: list[Result]) -> Float[np.ndarray, "N E"]:
+    """Return the evaluation returns of all seeds of several runs."""
+    return np.concatenate([evaluation_returns(run) for run in runs])
 
 
 def _table(name: str, runs: Mapping[str, list[Result]], budget: int) -> Table:
     rows: list[list[Any]] = []
     for reading, found in runs.items():
         times = np.concatenate([steps_to_solve(run) for run in found])
-        last = np.concatenate([evaluation_returns(run)[:, -1] for run in found])
-        overall = _returns(found)
         solved = [int(np.isfinite(times).sum()), float(capped(times, budget).mean())]
         rows.append(
             [reading, len(times), *(solved if name == INVERTED else [None, None])]
-            + [float(overall.mean()), float(overall.min()), float(last.mean())]
+            + return_figures(_returns(found))
         )
     rows.sort(key=lambda row: -row[4])
     return Table(
-        f"choice-{name.lower().replace(', ', '-').replace(' ', '-').replace('.', '')}",
+        f"choice-{slug(name)}",
         name,
-        ["reading", "seeds", "seeds that solve it", "steps to solve"]
-        + ["mean return over the training", "worst seed's mean return", "final return"],
+        ["reading", "seeds", "seeds that solve it", "steps to solve", *RETURN_COLUMNS],
         rows,
         "In the order of the mean return over the training. A seed that did not solve "
         f"InvertedPendulum counts as {budget} steps; the other tasks have no such limit.",
@@ -149,29 +147,30 @@ def _table(name: str, runs: Mapping[str, list[Result]], budget: int) -> Table:
 def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
     """Return a table per task and the differences from MBPO; nothing is claimed on these seeds."""
     size = _SIZES[scale]
-    tasks: dict[str, dict[str, list[Result]]] = {}
-    for name in size.tasks:
-        task = _TASKS[name]
-        tasks[name] = {
-            reading: [results[_label(name, reading, seeds)] for seeds in _blocks(task, size)]
-            for reading in (task.readings if scale == "paper" else MAIN)
+    budget = size.options.get("steps", _TASKS[INVERTED].steps)
+    tasks = {
+        name: {
+            reading: [results[_label(name, reading, seeds)] for seeds in _blocks(name, scale)]
+            for reading in _readings(name, scale)
         }
-    counts = ", ".join(
-        f"{name} {count_seeds(sum(map(len, _blocks(_TASKS[name], size))))}" for name in tasks
+        for name in size.tasks
+    }
+    counts = "; ".join(
+        f"{name}: {count_seeds(sum(map(len, _blocks(name, scale))))}" for name in tasks
     )
     return Findings(
         about=f"NARL with every reading of the choice among models, and MBPO with as many members "
-        f"({counts}, from {FIRST_SEED} on). In the names, above and ball are what the radius "
+        f"({counts}; all from {FIRST_SEED} on). In the names, above and ball are what the radius "
         "excludes, and update is the choice in the target of every update (`--optimism-at "
         "update`). The seeds are kept for tuning: these tables choose narl's default and prove "
         "nothing.",
         charts=[],
         tables=[
-            *(_table(name, runs, size.steps or _TASKS[name].steps) for name, runs in tasks.items()),
+            *(_table(name, runs, budget) for name, runs in tasks.items()),
             difference_table(
                 "choice-differences",
                 {
-                    name: {reading: _returns(found) for reading, found in runs.items()}
+                    name: {reading: _returns(x).mean(axis=1) for reading, x in runs.items()}
                     for name, runs in tasks.items()
                 },
                 MBPO,

@@ -7,19 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from narl.experiments.analysis import (
-    capped,
-    count_seeds,
-    evaluation_returns,
-    list_steps,
-    over_seeds,
-    steps_to_solve,
-)
+from narl.experiments.analysis import capped, evaluation_returns, list_steps, steps_to_solve
 from narl.experiments.experiment import Experiment, Findings, Result, Scale, TaskSize
-from narl.experiments.exploration import CHOICE, MBPO, NOISY, SAC
+from narl.experiments.exploration import CHOICE, MBPO, NOISY, SAC, configure
 from narl.experiments.fig3a import TINY
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
-from narl.report.contents import Chart, Claim, Table
+from narl.report.contents import Chart, Table
+from narl.report.series import count_seeds, over_seeds
 from narl.report.training_curves import curve
 
 if TYPE_CHECKING:
@@ -28,13 +22,7 @@ if TYPE_CHECKING:
 TITLE = "Tasks with discrete actions"
 TASKS = {"CartPole-v1": 5_000, "Acrobot-v1": 10_000, "MountainCar-v0": 20_000}
 """The tasks and their environment steps."""
-ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
-    NOISY: ("narl", {"noise": "reward"}),
-    CHOICE: ("narl", {}),
-    MBPO: ("mbpo", {}),
-    SAC: ("sac", {}),
-}
-"""The algorithms by label: options beyond the preset of the task."""
+ALGORITHMS = (NOISY, CHOICE, MBPO, SAC)
 
 
 _SIZES: dict[Scale, TaskSize] = {
@@ -46,17 +34,15 @@ _SIZES: dict[Scale, TaskSize] = {
 
 def cells(scale: Scale) -> dict[str, Config]:
     """Return every algorithm on every task, with the task's preset."""
-    from narl.deep.checked_config import make_config
-    from narl.deep.config import used_by
-
     size = _SIZES[scale]
-    found = {}
-    for task in size.tasks:
-        for label, (algo, options) in ALGORITHMS.items():
-            given = {"steps": TASKS[task], "seeds": tuple(range(size.num_seeds)), **size.options}
-            used = {name: x for name, x in given.items() if algo in (used_by(name) or (algo,))}
-            found[f"{task}: {label}"] = make_config(task, algo, **(used | options))
-    return found
+    seeds = tuple(range(size.num_seeds))
+    return {
+        f"{task}: {label}": configure(
+            task, label, {"steps": TASKS[task], "seeds": seeds, **size.options}
+        )
+        for task in size.tasks
+        for label in ALGORITHMS
+    }
 
 
 def _table(task: str, results: Mapping[str, Result]) -> Table:
@@ -107,7 +93,6 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
         task: {label: results[f"{task}: {label}"] for label in ALGORITHMS} for task in size.tasks
     }
     judged = _judgements(tasks)
-    claims: list[Claim] = [found.claim(id_, text, "ours") for id_, (text, found) in judged.items()]
     return Findings(
         about=f"SAC for discrete actions below every algorithm, {count_seeds(size.num_seeds)}, the "
         "options of the tasks' presets, which were chosen on CartPole; nothing was tuned on "
@@ -129,7 +114,7 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
             *(_table(task, found) for task, found in tasks.items()),
             comparison_table("discrete-comparisons", {id_: x for id_, (_, x) in judged.items()}),
         ],
-        claims=claims,
+        claims=[found.claim(id_, text, "ours") for id_, (text, found) in judged.items()],
     )
 
 

@@ -34,6 +34,20 @@ Scale = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
 
 
+class Size(NamedTuple):
+    """What a scale runs in an experiment on one task."""
+
+    steps: int
+    num_seeds: int
+    options: Mapping[str, Any] = {}
+    """Further options of every configuration."""
+
+    def shared_options(self, first_seed: int = 0) -> dict[str, Any]:
+        """Return the options of every configuration, with seeds from ``first_seed`` on."""
+        seeds = tuple(range(first_seed, first_seed + self.num_seeds))
+        return {"steps": self.steps, "seeds": seeds, **self.options}
+
+
 class TaskSize(NamedTuple):
     """What a scale runs in an experiment over several tasks."""
 

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from narl.experiments.analysis import (
-    count_seeds,
-    evaluation_returns,
-    over_seeds,
-)
-from narl.experiments.experiment import Experiment, Findings, Result, Scale
+from narl.display import counted
+from narl.experiments.analysis import evaluation_returns
+from narl.experiments.experiment import Experiment, Findings, Result, Scale, TaskSize
 from narl.experiments.fig3a import TINY
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
-from narl.report.contents import Chart, Claim, Table
-from narl.report.series import interval_series, profile_series
+from narl.report.contents import Chart, Table
+from narl.report.markup import anchor
+from narl.report.series import count_seeds, interval_series, over_seeds, profile_series
 from narl.report.training_curves import curve, rows_with_model
 from narl.stats import (
     aggregate_iqm,
@@ -70,12 +68,12 @@ class Task(NamedTuple):
     """The task whose tuning chose the options."""
 
 
-MOUNTAIN_CAR, PENDULUM = "mountain car", "pendulum, cost 0.1"
+MOUNTAIN_CAR, FREE_PENDULUM, PENDULUM = "mountain car", "pendulum, cost 0", "pendulum, cost 0.1"
 CART_POLE, REACHER = "cart-pole, cost 0.1", "reacher, cost 0.1"
 ARM, PUSHER = "arm reacher, cost 0.1", "pusher, cost 0.1"
 TASKS: dict[str, Task] = {
     MOUNTAIN_CAR: Task("MountainCarContinuous-v0", 20_000, MOUNTAIN_CAR),
-    "pendulum, cost 0": Task("narl/SparsePendulum-cost0-v0", 8_000, PENDULUM),
+    FREE_PENDULUM: Task("narl/SparsePendulum-cost0-v0", 8_000, PENDULUM),
     PENDULUM: Task("narl/SparsePendulum-cost0.1-v0", 8_000, PENDULUM),
     "pendulum, cost 0.2": Task("narl/SparsePendulum-cost0.2-v0", 8_000, PENDULUM),
     CART_POLE: Task("narl/SparseCartPole-cost0.1-v0", 50_000, CART_POLE),
@@ -93,7 +91,7 @@ CHOSEN: dict[str, dict[str, Any]] = {
     PUSHER: {NOISY: 0.01, CHOICE: 0.1, SOMBRL: 0.1, HUCRL: 1.0, THOMPSON: "trajectory"},
 }
 """The values that `narl reproduce exploration-tuning` chose, by task and algorithm."""
-REPORTED = (MOUNTAIN_CAR, "pendulum, cost 0", PENDULUM, "pendulum, cost 0.2", REACHER, ARM, PUSHER)
+REPORTED = (MOUNTAIN_CAR, FREE_PENDULUM, PENDULUM, "pendulum, cost 0.2", REACHER, ARM, PUSHER)
 """The tasks of paper scale."""
 _FIRST_SEED = 400
 """Seeds from here on have tuned nothing."""
@@ -103,23 +101,16 @@ SMOKE = TINY | {"steps": 600, "initial_steps": 250, "learn_after": 250, "epoch_l
 """Options of the smoke scale."""
 
 
-class _Size(NamedTuple):
-    tasks: tuple[str, ...]
-    algorithms: tuple[str, ...]
-    num_seeds: int
-    options: Mapping[str, Any]
-
-
-_SIZES: dict[Scale, _Size] = {
-    "smoke": _Size(
-        ("mountain car",),
-        tuple(ALGORITHMS),
-        1,
-        SMOKE,
-    ),
-    "small": _Size(("mountain car",), (NOISY, MBPO), 1, {"steps": 5000}),
-    "paper": _Size(REPORTED, tuple(ALGORITHMS), 10, {}),
+_SIZES: dict[Scale, TaskSize] = {
+    "smoke": TaskSize((MOUNTAIN_CAR,), 1, SMOKE),
+    "small": TaskSize((MOUNTAIN_CAR,), 1, {"steps": 5000}),
+    "paper": TaskSize(REPORTED, 10),
 }
+
+
+def algorithms(scale: Scale) -> tuple[str, ...]:
+    """Return the labels of the algorithms that are compared."""
+    return (NOISY, MBPO) if scale == "small" else tuple(ALGORITHMS)
 
 
 def cells(scale: Scale) -> dict[str, Config]:
@@ -131,7 +122,7 @@ def cells(scale: Scale) -> dict[str, Config]:
             task, label, seeds, {**chosen_options(task, label), **size.options}
         )
         for task in size.tasks
-        for label in size.algorithms
+        for label in algorithms(scale)
     }
 
 
@@ -143,23 +134,19 @@ def chosen_options(task: str, label: str) -> dict[str, Any]:
 
 def make_cell(task: str, label: str, seeds: tuple[int, ...], options: Mapping[str, Any]) -> Config:
     """Return the configuration of an algorithm on a task."""
+    shared = {"members": MEMBERS, "seeds": seeds, "steps": TASKS[task].steps}
+    return configure(TASKS[task].env, label, shared | dict(options))
+
+
+def configure(env: str, label: str, options: Mapping[str, Any]) -> Config:
+    """Return the configuration of an algorithm, with those of the options that it uses."""
     from narl.deep.checked_config import make_config
     from narl.deep.config import used_by
 
-    shared: dict[str, Any] = {"members": MEMBERS, "seeds": seeds, "steps": TASKS[task].steps}
-    given = shared | ALGORITHMS[label] | dict(options)
+    given = ALGORITHMS[label] | dict(options)
     algo = given.pop("algo")
     used = {name: x for name, x in given.items() if algo in (used_by(name) or (algo,))}
-    return make_config(TASKS[task].env, algo, **used)
-
-
-def _by_task(results: Mapping[str, Result]) -> dict[str, dict[str, Result]]:
-    """Return the results by task and algorithm."""
-    tasks: dict[str, dict[str, Result]] = {}
-    for label, result in results.items():
-        task, _, algorithm = label.partition(": ")
-        tasks.setdefault(task, {})[algorithm] = result
-    return tasks
+    return make_config(env, algo, **used)
 
 
 def _task_table(task: str, results: Mapping[str, Result]) -> Table:
@@ -329,16 +316,13 @@ def _judgements(tasks: Mapping[str, Mapping[str, Result]]) -> dict[str, tuple[st
 
 def slug(task: str) -> str:
     """Return the name of a task as a part of an id."""
-    return task.replace(", ", "-").replace(" ", "-").replace(".", "")
+    return anchor(task).replace(".", "")
 
 
 def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
     """Return learning curves and tables per task, the aggregate, and two claims per task."""
-    size, tasks = _SIZES[scale], _by_task(results)
-    judged = _judgements(tasks)
-    claims: list[Claim] = [
-        judgement.claim(id_, text, "ours") for id_, (text, judgement) in judged.items()
-    ]
+    size, labels = _SIZES[scale], algorithms(scale)
+    tasks = {task: {label: results[f"{task}: {label}"] for label in labels} for task in size.tasks}
     others = {
         f"{task}: {label}": _pays(found, label)
         for task, found in tasks.items()
@@ -360,7 +344,7 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
     ]
     tables = [_task_table(task, by_label) for task, by_label in tasks.items()]
     return Findings(
-        about=f"{len(tasks)} {'task' if len(tasks) == 1 else 'tasks'}, {len(size.algorithms)} "
+        about=f"{counted(len(tasks), 'task')}, {len(labels)} "
         f"algorithms, {count_seeds(size.num_seeds)}. Seeds begin at {_FIRST_SEED}: no option was "
         f"chosen on them. All algorithms with a model have {MEMBERS} members and the options of "
         "the task's preset; how optimistic they are was tuned on other seeds "
@@ -372,7 +356,7 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
             _belief_table(tasks),
             comparison_table("exploration-comparisons", others),
         ],
-        claims=claims,
+        claims=[x.claim(id_, text, "ours") for id_, (text, x) in _judgements(tasks).items()],
     )
 
 

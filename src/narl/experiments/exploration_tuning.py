@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from narl.experiments.analysis import evaluation_returns
+from narl.experiments.analysis import evaluation_returns, return_figures
 from narl.experiments.experiment import Experiment, Findings, Result, Scale, TaskSize
 from narl.experiments.exploration import (
     ALGORITHMS,
@@ -113,13 +113,9 @@ def _table(task: str, results: Mapping[str, Result]) -> Table:
     rows: list[list[Any]] = []
     for algorithm, name, value in TRIED:
         returns = evaluation_returns(results[_label(task, algorithm, name, value)])
-        overall = returns.mean(axis=1)
         shown = "none" if value is None else value
         is_chosen = "chosen" if name and chosen[algorithm] == value else ""
-        rows.append(
-            [algorithm, name, shown, float(overall.mean()), float(overall.min())]
-            + [float(returns[:, -1].mean()), is_chosen]
-        )
+        rows.append([algorithm, name, shown, *return_figures(returns), is_chosen])
     return Table(
         f"exploration-tuning-{slug(task)}",
         f"Options tried: {task}",

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from narl.experiments.analysis import count_seeds, evaluation_returns, over_seeds
+from narl.experiments.analysis import RETURN_COLUMNS, evaluation_returns, return_figures
 from narl.experiments.experiment import Experiment, Findings, Result, Scale, TaskSize
 from narl.experiments.exploration import (
+    FREE_PENDULUM,
     MOUNTAIN_CAR,
     NOISY,
     SMOKE,
@@ -25,13 +26,13 @@ from narl.experiments.exploration import (
 )
 from narl.experiments.judgement import difference_table
 from narl.report.contents import Chart, Table
+from narl.report.series import count_seeds, over_seeds
 from narl.report.training_curves import curve, rows_with_model
 
 if TYPE_CHECKING:
     from narl.deep.config import Config
 
 TITLE = "Noise on rewards that fades"
-FREE_PENDULUM = "pendulum, cost 0"
 LEARNED = {MOUNTAIN_CAR: 90.0, FREE_PENDULUM: 100.0}
 """The tasks, and the return from which on each counts as learned."""
 PLAIN = "the noise as it is"
@@ -83,19 +84,17 @@ def _later(result: Result) -> Float[np.ndarray, "N E"]:
 def _table(task: str, results: Mapping[str, Result]) -> Table:
     rows: list[list[Any]] = []
     for variant, result in results.items():
-        returns, later = evaluation_returns(result), _later(result)
-        learned = later >= LEARNED[task]
+        learned = _later(result) >= LEARNED[task]
         bonus = rows_with_model(result.rows())[-1]["bonus"]
         rows.append(
-            [variant, float(returns.mean()), float(returns.mean(axis=1).min())]
-            + [float(returns[:, -1].mean()), float(learned.mean())]
+            [variant, *return_figures(evaluation_returns(result)), float(learned.mean())]
             + [int(learned.any(axis=1).sum()), int(learned.all(axis=1).sum())]
             + [float(np.mean(bonus))]
         )
     return Table(
         f"fading-{slug(task)}",
         task.capitalize(),
-        ["noise", "mean return over the training", "worst seed's mean return", "final return"]
+        ["noise", *RETURN_COLUMNS]
         + ["share of later evaluations that are good", "seeds with a good one"]
         + ["seeds with good ones only", "noise per imagined step at the end"],
         rows,

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from narl.experiments.analysis import final_regret
 from narl.experiments.experiment import Experiment, Findings, Result, Scale
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
-from narl.report.contents import Chart, Claim, Series, Table
+from narl.report.contents import Chart, Series, Table
 from narl.tabular.config import Config, make_config
 
 TUNING_SEEDS, REPORT_SEEDS = range(2000, 2008), range(900, 916)
@@ -335,9 +335,6 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
     size = _SIZES[scale]
     found = Comparison(scale, results)
     judged = _judgements(found)
-    claims: list[Claim] = [
-        judged[id_].claim(id_, statement, "ours") for id_, statement in STATEMENTS.items()
-    ]
     grids = "; ".join(
         f"{agent}: {tuned.dial} in {', '.join(f'{value:g}' for value in tuned.values)}"
         for agent, tuned in AGENTS.items()
@@ -349,7 +346,7 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
         f"{size.num_report} others (from {REPORT_SEEDS[0]}).",
         charts=[_chart(found)],
         tables=[*_overview(found), _details(found), comparison_table("fair-comparisons", judged)],
-        claims=claims,
+        claims=[judged[id_].claim(id_, text, "ours") for id_, text in STATEMENTS.items()],
         notes=[
             f"The dials: {grids}.",
             "PSRL and OPSRL have the strong prior (Dirichlet 1/S). OPSRL is not run on Deep Sea: "

@@ -7,24 +7,25 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
 from narl.experiments.analysis import (
+    RETURN_COLUMNS,
     capped,
-    count_seeds,
     evaluation_returns,
     list_steps,
-    over_seeds,
+    return_figures,
     solving_charts,
     steps_to_solve,
 )
-from narl.experiments.experiment import Experiment, Findings, Result, Scale
+from narl.experiments.experiment import Experiment, Findings, Result, Scale, Size
 from narl.experiments.fig3a import ENV, TINY
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
-from narl.report.contents import Chart, Claim, Table
+from narl.report.contents import Chart, Table
+from narl.report.series import count_seeds, over_seeds
 from narl.report.training_curves import curve
 
 if TYPE_CHECKING:
@@ -60,15 +61,10 @@ CHOSEN = ALL_IDEAS, UPDATE
 TUNED_FROM, FRESH_FROM = 200, 500
 
 
-class _Size(NamedTuple):
-    steps: int
-    num_seeds: int
-
-
-_SIZES: dict[Scale, _Size] = {
-    "smoke": _Size(600, 1),
-    "small": _Size(2500, 1),
-    "paper": _Size(2500, 10),
+_SIZES: dict[Scale, Size] = {
+    "smoke": Size(600, 1, TINY),
+    "small": Size(2500, 1),
+    "paper": Size(2500, 10),
 }
 Key = tuple[Combination, str]
 
@@ -104,15 +100,13 @@ def _cell(key: Key, first_seed: int, scale: Scale) -> Config:
     from narl.deep.checked_config import make_config
 
     combination, way = key
-    size, (algo, options) = _SIZES[scale], WAYS[way]
+    algo, options = WAYS[way]
     ideas = {
         option: used if is_used else unused
         for (option, unused, used), is_used in zip(IDEAS.values(), combination, strict=True)
     }
-    seeds = tuple(range(first_seed, first_seed + size.num_seeds))
-    small = TINY if scale == "smoke" else {}
-    shared: dict[str, Any] = {"members": MEMBERS, "steps": size.steps, "seeds": seeds}
-    return make_config(ENV, algo, **(shared | ideas | options | small))
+    shared = {"members": MEMBERS} | ideas | options
+    return make_config(ENV, algo, **(shared | _SIZES[scale].shared_options(first_seed)))
 
 
 def cells(scale: Scale) -> dict[str, Config]:
@@ -133,17 +127,15 @@ def _table(id_: str, title: str, results: Mapping[Key, Result], budget: int) -> 
     for key, result in results.items():
         combination, way = key
         times = steps_to_solve(result)
-        returns = evaluation_returns(result).mean(axis=1)
         rows.append(
             [way, *("yes" if used else "" for used in combination)]
             + [float(capped(times, budget).mean()), list_steps(times)]
-            + [float(returns.mean()), float(returns.min())]
+            + return_figures(evaluation_returns(result))[:2]
         )
     return Table(
         id_,
         title,
-        ["algorithm", *IDEAS, "steps to solve", "of every seed"]
-        + ["mean return over the training", "worst seed's mean return"],
+        ["algorithm", *IDEAS, "steps to solve", "of every seed", *RETURN_COLUMNS[:2]],
         rows,
         "Solved: the first evaluation, every 250 steps, with a return of 1000; a seed that did not "
         f"solve the task counts as {budget} steps. All environment steps count.",
@@ -204,7 +196,6 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
     tuned_steps = {key: capped(steps_to_solve(x), size.steps) for key, x in tuned.items()}
     fresh_steps = {key: capped(steps_to_solve(x), size.steps) for key, x in fresh.items()}
     judged = _judgements(fresh_steps)
-    claims: list[Claim] = [found.claim(id_, text, "ours") for id_, (text, found) in judged.items()]
     names = {(ideas, way): f"{way}, all ideas" if any(ideas) else way for ideas, way in fresh}
     tables = [_table("fewer-steps-fresh", "Fresh seeds", fresh, size.steps)]
     notes = []
@@ -244,7 +235,7 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
             *tables,
             comparison_table("fewer-steps-comparisons", {id_: x for id_, (_, x) in judged.items()}),
         ],
-        claims=claims,
+        claims=[found.claim(id_, text, "ours") for id_, (text, found) in judged.items()],
         notes=notes,
     )
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from narl.experiments.analysis import (
     capped,
-    count_seeds,
     list_steps,
     mean_and_std,
     solving_charts,
     steps_to_solve,
 )
-from narl.experiments.experiment import Experiment, Findings, Result, Scale
+from narl.experiments.experiment import Experiment, Findings, Result, Scale, Size
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
 from narl.paper import implements
 from narl.report.contents import Chart, Claim, Table, Verdict
@@ -26,6 +25,7 @@ from narl.report.ensemble_charts import (
     radius_chart,
 )
 from narl.report.markup import anchor
+from narl.report.series import count_seeds, over_seeds
 from narl.report.training_curves import Rows, curve
 
 if TYPE_CHECKING:
@@ -70,17 +70,6 @@ SELECTION = (
 NEAREST = "; then the member closest to the mean is taken. MBPO has no radius"
 
 
-class _Size(NamedTuple):
-    steps: int
-    num_seeds: int
-    until_solved: bool = False
-
-
-_SIZES: dict[Scale, _Size] = {
-    "smoke": _Size(600, 1),
-    "small": _Size(4000, 1, until_solved=True),
-    "paper": _Size(5000, 10),
-}
 TINY: dict[str, Any] = {
     "updates_per_step": 1,
     "batch": 32,
@@ -91,6 +80,11 @@ TINY: dict[str, Any] = {
     "rollout_batch": 256,
 }
 """Options of the smoke scale, too small to learn anything."""
+_SIZES: dict[Scale, Size] = {
+    "smoke": Size(600, 1, TINY),
+    "small": Size(4000, 1, {"until_solved": True}),
+    "paper": Size(5000, 10),
+}
 
 
 def cells(scale: Scale) -> dict[str, Config]:
@@ -100,13 +94,7 @@ def cells(scale: Scale) -> dict[str, Config]:
     """
     from narl.deep.checked_config import make_config
 
-    size = _SIZES[scale]
-    shared: dict[str, Any] = {
-        "steps": size.steps,
-        "seeds": tuple(range(size.num_seeds)),
-        "until_solved": size.until_solved,
-        **(TINY if scale == "smoke" else {}),
-    }
+    shared = _SIZES[scale].shared_options()
     both = {
         NARL: make_config(ENV, "narl", preset="paper", members=3, radius=0.1, **shared),
         MBPO: make_config(ENV, "mbpo", **shared),
@@ -119,18 +107,8 @@ def cells(scale: Scale) -> dict[str, Config]:
     }
 
 
-def _over(num_seeds: int) -> str:
-    """Return a sentence that says what lines and bands are."""
-    if num_seeds == 1:
-        return "One seed."
-    return (
-        f"Mean ± one standard deviation over {num_seeds} seeds, as in the paper, at most to the "
-        "lowest and the highest seed."
-    )
-
-
-def _returns(size: _Size, rows: Mapping[str, Rows]) -> Chart:
-    ends = " A training ends once it has solved the task." if size.until_solved else ""
+def _returns(size: Size, rows: Mapping[str, Rows], over: str) -> Chart:
+    ends = " A training ends once it has solved the task." if "until_solved" in size.options else ""
     return Chart(
         "fig3a",
         TITLE,
@@ -139,7 +117,7 @@ def _returns(size: _Size, rows: Mapping[str, Rows]) -> Chart:
         [curve(label, log, "eval_return") for label, log in rows.items()],
         reference=1000.0,
         reference_label="solved: 1000",
-        caption=f"{_over(size.num_seeds)} The return of one deterministic episode after every "
+        caption=f"{over} The return of one deterministic episode after every "
         f"epoch; all environment steps count, the random ones too.{ends}",
     )
 
@@ -234,13 +212,13 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
     """Return learning curves, charts of the ensembles, steps to solve, and claims."""
     size = _SIZES[scale]
     rows = {label: result.rows() for label, result in results.items()}
-    over = _over(size.num_seeds)
+    over = over_seeds(size.num_seeds, f"{size.num_seeds} seeds, as in the paper")
     fig2, fig4 = (f" (the idea of the paper's Fig. {number})" for number in (2, 4))
     judged = _judgements(results, size.steps)
     return Findings(
         about=_about(scale),
         charts=[
-            _returns(size, rows),
+            _returns(size, rows, over),
             *solving_charts(
                 "fig3a", {label: steps_to_solve(x) for label, x in results.items()}, size.steps
             ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from narl.experiments.analysis import count_seeds, evaluation_returns, over_seeds
+from narl.experiments.analysis import evaluation_returns
 from narl.experiments.experiment import Experiment, Findings, Result, Scale, length
 from narl.experiments.fig3a import NEAREST, SELECTION, TINY
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
@@ -17,6 +17,7 @@ from narl.paper import implements
 from narl.report.contents import Chart, Claim, Series, Table
 from narl.report.ensemble_charts import fallback_chart, member_charts, model_return_chart
 from narl.report.markup import anchor
+from narl.report.series import count_seeds, over_seeds
 from narl.report.training_curves import curve
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from narl.experiments.analysis import count_seeds, over_seeds
-from narl.experiments.experiment import Experiment, Findings, Result, Scale
+from narl.experiments.experiment import Experiment, Findings, Result, Scale, Size
 from narl.experiments.fig3a import ENV, TINY
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
-from narl.experiments.table2 import MEMBERS, RADII, cell_label
+from narl.experiments.table2 import cell_label, nine_configurations
 from narl.paper import implements
-from narl.report.contents import Claim, Table
+from narl.report.contents import Table
 from narl.report.ensemble_charts import member_charts, model_return_chart, radius_chart
 from narl.report.markup import anchor
+from narl.report.series import count_seeds, over_seeds
 from narl.report.training_curves import Rows, by_accuracy, rows_with_model
 
 if TYPE_CHECKING:
@@ -32,39 +32,17 @@ MANY = cell_label(10, None)
 FEW = cell_label(3, 0.1)
 
 
-class _Size(NamedTuple):
-    steps: int
-    num_seeds: int
-    keys: tuple[tuple[int, float | None], ...]
-    options: Mapping[str, Any] = {}
-
-
-_ALL = tuple((members, radius) for members in MEMBERS for radius in RADII)
-_SIZES: dict[Scale, _Size] = {
-    "smoke": _Size(600, 1, ((3, 0.1), (10, None)), TINY),
-    "small": _Size(3000, 1, ((3, 0.1), (10, None))),
-    "paper": _Size(3000, 10, _ALL),
+_SIZES: dict[Scale, Size] = {
+    "smoke": Size(600, 1, TINY),
+    "small": Size(3000, 1),
+    "paper": Size(3000, 10),
 }
 
 
 def cells(scale: Scale) -> dict[str, Config]:
-    """Return the configurations of Table 2 in the paper's reading, for 3000 steps each."""
-    from narl.deep.checked_config import make_config
-
-    size = _SIZES[scale]
-    shared: dict[str, Any] = {"steps": size.steps, "seeds": tuple(range(size.num_seeds))}
-    return {
-        cell_label(members, radius): make_config(
-            ENV,
-            "narl",
-            preset="paper",
-            members=members,
-            radius=radius,
-            **shared,
-            **size.options,
-        )
-        for members, radius in size.keys
-    }
+    """Return the configurations of Table 2; below paper scale, two of them."""
+    nine = nine_configurations(_SIZES[scale].shared_options())
+    return nine if scale == "paper" else {label: nine[label] for label in (FEW, MANY)}
 
 
 def selection_cells(scale: Scale) -> dict[str, Config]:
@@ -212,9 +190,6 @@ def analyse_selection(scale: Scale, results: Mapping[str, Result]) -> Findings:
     found = _selection(rows[MANY])
     judged = _selection_judgements(found)
     over = over_seeds(size.num_seeds)
-    claims: list[Claim] = [
-        judged[id_].claim(id_, text, "§6.1, Fig. 2") for id_, text in STATEMENTS_2.items()
-    ]
     body = [
         [rank + 1, *(float(shares[:, rank].mean()) for shares in found)]
         for rank in range(found.none.shape[1])
@@ -238,7 +213,7 @@ def analyse_selection(scale: Scale, results: Mapping[str, Result]) -> Findings:
             ),
             comparison_table("fig2-comparisons", judged),
         ],
-        claims=claims,
+        claims=[judged[id_].claim(id_, text, "§6.1, Fig. 2") for id_, text in STATEMENTS_2.items()],
     )
 
 

@@ -206,9 +206,10 @@ def difference_table(
     quantity: str,
     first: str,
 ) -> Table:
-    """Return how much the control's values, one per seed, are below those of every other, by task.
+    """Return the table of differences control − variant, with a row per task and variant.
 
-    ``first`` is the title of the first column, which names what is compared.
+    ``tasks`` has one value per seed, by task and variant. ``first`` is the title of the first
+    column, which names the task and the variant.
     """
     judged = {
         f"{task}: {name}": judge_lower([Part(control, values[control], name, own)], quantity)

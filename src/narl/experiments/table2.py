@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
-from narl.experiments.analysis import (
-    capped,
-    count_seeds,
-    mean_and_std,
-    solving_charts,
-    steps_to_solve,
-)
-from narl.experiments.experiment import Experiment, Findings, Result, Scale
+from narl.experiments.analysis import capped, mean_and_std, solving_charts, steps_to_solve
+from narl.experiments.experiment import Experiment, Findings, Result, Scale, Size
 from narl.experiments.fig3a import ENV, TINY
 from narl.experiments.judgement import Judgement, Part, comparison_table, judge_lower
 from narl.paper import implements
-from narl.report.contents import Chart, Claim, Series, Table
+from narl.report.contents import Chart, Series, Table
 from narl.report.series import MEMBERS as MEMBERS_AXIS
+from narl.report.series import count_seeds
 
 if TYPE_CHECKING:
     from narl.deep.config import Config
@@ -42,15 +37,10 @@ PUBLISHED: dict[tuple[int, float | None], tuple[int, int]] = {
 """Mean and standard deviation in the paper, ten seeds."""
 
 
-class _Size(NamedTuple):
-    steps: int
-    num_seeds: int
-
-
-_SIZES: dict[Scale, _Size] = {
-    "smoke": _Size(600, 1),
-    "small": _Size(4000, 1),
-    "paper": _Size(10_000, 10),
+_SIZES: dict[Scale, Size] = {
+    "smoke": Size(600, 1, TINY),
+    "small": Size(4000, 1),
+    "paper": Size(10_000, 10),
 }
 
 STATEMENTS = {
@@ -75,19 +65,17 @@ def radius_text(radius: float | None) -> str:
 
 
 def cells(scale: Scale) -> dict[str, Config]:
-    """Return nine configurations in the paper's reading; those with the same M share a program."""
+    """Return the nine configurations until solved; those with the same M share a program."""
+    return nine_configurations({"until_solved": True, **_SIZES[scale].shared_options()})
+
+
+def nine_configurations(options: Mapping[str, Any]) -> dict[str, Config]:
+    """Return NARL in the paper's reading with every M and ε_M, by label."""
     from narl.deep.checked_config import make_config
 
-    size = _SIZES[scale]
-    shared: dict[str, Any] = {
-        "steps": size.steps,
-        "seeds": tuple(range(size.num_seeds)),
-        "until_solved": True,
-        **(TINY if scale == "smoke" else {}),
-    }
     return {
         cell_label(members, radius): make_config(
-            ENV, "narl", preset="paper", members=members, radius=radius, **shared
+            ENV, "narl", preset="paper", members=members, radius=radius, **options
         )
         for members in MEMBERS
         for radius in RADII
@@ -161,10 +149,6 @@ def _judgements(steps: Steps, budget: int) -> dict[str, Judgement]:
     return {id_: judge_lower(part, quantity) for id_, part in parts.items()}
 
 
-def _claims(judged: Mapping[str, Judgement]) -> list[Claim]:
-    return [judged[id_].claim(id_, text, "§6.2, Table 2") for id_, text in STATEMENTS.items()]
-
-
 def _notes(results: Mapping[tuple[int, float | None], Result]) -> list[str]:
     """Return the final returns of the configurations that some seed did not solve."""
     notes = []
@@ -199,7 +183,7 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
             ),
         ],
         tables=[_table(steps, size.steps), comparison_table("table2-comparisons", judged)],
-        claims=_claims(judged),
+        claims=[judged[id_].claim(id_, text, "§6.2, Table 2") for id_, text in STATEMENTS.items()],
         notes=_notes(by_key),
     )
 

@@ -77,6 +77,19 @@ def mean_band(label: str, x: list[float], values: Float[np.ndarray, "N K"]) -> S
     return Series(label, x, mean.tolist(), low.tolist(), high.tolist())
 
 
+def over_seeds(num_seeds: int, seeds: str = "the seeds") -> str:
+    """Return a sentence that says what lines and bands of `mean_band` are."""
+    if num_seeds == 1:
+        return "One seed."
+    ends = "at most to the lowest and the highest seed"
+    return f"Mean ± one standard deviation over {seeds}, {ends}."
+
+
+def count_seeds(num_seeds: int) -> str:
+    """Return the number of seeds as text: "one seed" or "10 seeds"."""
+    return "one seed" if num_seeds == 1 else f"{num_seeds} seeds"
+
+
 def interval_series(label: str, interval: Interval) -> Series:
     """Return the row of a chart of intervals."""
     return Series(label, [1.0], [interval.estimate], [interval.low], [interval.high])

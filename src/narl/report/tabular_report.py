@@ -9,7 +9,7 @@ from typing import Any
 from narl.display import counted, seeds_as_text
 from narl.errors import InputError
 from narl.grouping import group_by, without_defaults
-from narl.options import as_text
+from narl.options import as_argument
 from narl.plotting import SUMS, Curve, curve_of_run, label_curves
 from narl.report.contents import ENVIRONMENT, Chart, Introduction, Section, Table
 from narl.report.series import median_band
@@ -112,15 +112,8 @@ def _command(run: Run) -> str:
             continue
         if same:
             words = [f"narl tabular {agent} {env}", f"--seeds {seeds_as_text(config['seeds'])}"]
-            return " ".join([*words, *(_typed(name, x) for name, x in every.items())])
+            return " ".join([*words, *(as_argument(name, x) for name, x in every.items())])
     return f"narl runs show {run.id}"
-
-
-def _typed(name: str, value: Any) -> str:
-    option = name.replace("_", "-")
-    if isinstance(value, bool):
-        return f"--{'' if value else 'no-'}{option}"
-    return f"--{option} {as_text(value)}"
 
 
 def _environment_options(name: str) -> dict[str, Any]:

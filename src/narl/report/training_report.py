@@ -29,7 +29,7 @@ from narl.report.ensemble_charts import (
     model_return_chart,
     radius_chart,
 )
-from narl.report.series import interval_series
+from narl.report.series import count_seeds, interval_series, over_seeds
 from narl.report.training_curves import Rows, curve, rows_with_model
 from narl.report.training_summary import TrainingSummary, label_trainings
 from narl.stats import aggregate_iqm, difference
@@ -83,8 +83,7 @@ def _section(env: str, trainings: Sequence[TrainingSummary]) -> Section:
 
 def _state(label: str, training: TrainingSummary) -> str:
     """Return a sentence about the seeds and steps of a training."""
-    num_seeds, steps = len(training.config.seeds), f"{training.rows[-1]['step']:,}"
-    seeds = "one seed" if num_seeds == 1 else f"{num_seeds} seeds"
+    seeds, steps = count_seeds(len(training.config.seeds)), f"{training.rows[-1]['step']:,}"
     if training.is_finished:
         return f"{label}: {seeds}, {steps} steps."
     return f"{label}: {seeds}, {steps} of {training.config.steps:,} steps, not finished."
@@ -92,9 +91,8 @@ def _state(label: str, training: TrainingSummary) -> str:
 
 def _over(labelled: Labelled) -> str:
     """Return a sentence that says what lines and bands are."""
-    if all(len(training.config.seeds) == 1 for training in labelled.values()):
-        return "One seed." if len(labelled) == 1 else "One seed each."
-    return "Mean ± one standard deviation over seeds, at most to the lowest and the highest seed."
+    most = max(len(training.config.seeds) for training in labelled.values())
+    return "One seed each." if most == 1 < len(labelled) else over_seeds(most)
 
 
 def _return_chart(labelled: Labelled) -> Chart:

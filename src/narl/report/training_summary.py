@@ -10,7 +10,7 @@ from narl.deep.config import EPOCH_COLUMNS, Config
 from narl.display import seeds_as_text
 from narl.errors import InputError
 from narl.grouping import differing_options
-from narl.options import as_text
+from narl.options import as_argument, as_text
 from narl.report.training_curves import Rows
 from narl.storage import METRICS_LOG, PART_SUFFIX, Run, UnfinishedRun, rows_from_bytes
 
@@ -76,12 +76,7 @@ def command_of(config: Config) -> str:
     options = changed_options(config)
     last = {name: options.pop(name) for name in ("seeds", "until_solved") if name in options}
     for name, value in (options | last).items():
-        option = name.replace("_", "-")
-        if isinstance(value, bool):
-            words.append(f"--{'' if value else 'no-'}{option}")
-        else:
-            text = seeds_as_text(value) if name == "seeds" else as_text(value)
-            words.append(f"--{option} {text}")
+        words.append(as_argument(name, seeds_as_text(value) if name == "seeds" else value))
     return " ".join(words)
 
 
