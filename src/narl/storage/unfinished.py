@@ -34,6 +34,7 @@ from narl.storage.runs import (
     load_run,
     load_run_at,
     match_id,
+    run_id,
 )
 
 PART_SUFFIX = ".part"
