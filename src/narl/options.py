@@ -59,6 +59,9 @@ class Option:
     """The default as `--help` shows it, where it is not simply the field's default."""
     preset: bool = False
     """Whether presets of environments may set another default."""
+    in_old_records: bool = True
+    """False for an option of the deep half that is newer than stored runs: records leave it out at
+    its default, so that the ids of these runs stay."""
     example: str = ""
     """A valid value, for options of several numbers."""
     none_text: str = ""

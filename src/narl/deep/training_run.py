@@ -18,7 +18,7 @@ import numpy as np
 
 from narl import storage
 from narl.deep.callbacks import wants_stop
-from narl.deep.config import Config
+from narl.deep.config import CHECKPOINT_EVERY, Config
 from narl.deep.device_memory import check_memory, groups_that_fit
 from narl.deep.env_code import ENV_CODE, current_env_code, env_code
 from narl.deep.extended_run import extension_problem, keeps_data
@@ -60,7 +60,7 @@ class TrainingOptions:
     """Called with the step of the checkpoint from which the training goes on."""
     should_stop: Callable[[], bool] = lambda: False
     """Asked before every step; if True, a checkpoint is written and `TrainingStopped` raised."""
-    checkpoint_every: int = 1
+    checkpoint_every: int = CHECKPOINT_EVERY
     """Epochs between two checkpoints."""
     fresh: bool = False
     """Train again, even if the run is there, finished or not."""
