@@ -50,8 +50,8 @@ class Option:
     used_by: tuple[str, ...] = ()
     """The algorithms or agents that use the option; empty: all of them."""
     only_with: tuple[Mapping[str, tuple[Any, ...]], ...] = ()
-    """Values of other options that the option needs to have an effect: one of these sets. Where an
-    algorithm or an agent does not use one of the others, it does not need its value either."""
+    """The option has an effect if one of these conditions {option: allowed values} holds; empty: it
+    always has. Options that the algorithm or the agent does not use are ignored."""
     per_replica: Literal["", "number", "setup"] = ""
     """How the replicas of one program may differ in the option: in a number of the program's
     input, or in the way that they are set up; empty: they may not."""

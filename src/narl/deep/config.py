@@ -89,7 +89,7 @@ class Config(OptimismOptions, ModelOptions, LearningOptions):
 
     @property
     def num_stored_candidates(self) -> int:
-        """Candidates for what follows in a stored imagined transition."""
+        """Number of outcomes (reward, next state, end) stored per imagined transition."""
         return self.num_members if self.optimism_at == "update" else 1
 
     @property

@@ -262,7 +262,7 @@ class _RunFinder:
         return {run_id: run for run_id, run in runs.items() if run is not None}
 
     def _is_by_other_code(self, run: storage.Run) -> bool:
-        """Return whether other code made the run; runs of older versions do not say which did."""
+        """Return whether the run's recorded code hash differs; without one it counts as equal."""
         if self._options.any_code:
             return False
         if self._code is None:

@@ -133,7 +133,7 @@ def _end_of_id(training: TrainingSummary) -> str:
 
 
 def _add_marks(labels: Sequence[str], marks: Sequence[str]) -> list[str]:
-    """Return the labels, with its mark each where equal labels have different marks."""
+    """Append the marks to labels that are equal, unless their marks are equal too."""
     pairs = list(zip(labels, marks, strict=True))
     return [
         label + mark if len({other for same, other in pairs if same == label}) > 1 else label
