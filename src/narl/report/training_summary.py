@@ -9,7 +9,7 @@ from typing import Any
 from narl.deep.config import EPOCH_COLUMNS, Config
 from narl.display import seeds_as_text
 from narl.errors import InputError
-from narl.grouping import differing_options
+from narl.option_differences import differing_options
 from narl.options import as_text
 from narl.report.training_curves import Rows
 from narl.storage import METRICS_LOG, PART_SUFFIX, Run, UnfinishedRun, rows_from_bytes
