@@ -1,23 +1,8 @@
-"""Groups of equal keys, and the options in which configurations differ."""
+"""Groups of equal keys."""
 
-from narl.grouping import differing_options, group_by, without_defaults
+from narl.grouping import group_by
 
 
 def test_groups_are_in_the_order_of_their_first_things() -> None:
     assert group_by([5, 2, 7, 4], lambda x: x % 2) == [[5, 7], [2, 4]]
     assert group_by([], str) == []
-
-
-def test_differing_options_are_those_without_one_value_for_all() -> None:
-    configs = [
-        {"same": (8, 8), "radius": 0.1, "joint": True, "only": None},
-        {"same": [8, 8], "radius": None, "joint": True, "other": 1},
-    ]
-    assert differing_options(configs) == ["radius", "only", "other"]
-    assert differing_options(configs[:1]) == differing_options([]) == []
-
-
-def test_default_values_are_left_out_and_unknown_options_stay() -> None:
-    options = {"hidden": [8, 8], "discount": 1, "radius": None, "new": 3}
-    defaults = {"hidden": (8, 8), "discount": 1.0, "radius": 0.1, "batch": 256}
-    assert without_defaults(options, defaults) == {"radius": None, "new": 3}

@@ -49,8 +49,8 @@ class Option:
     used_by: tuple[str, ...] = ()
     """The algorithms or agents that use the option; empty: all of them."""
     only_with: tuple[Mapping[str, tuple[Any, ...]], ...] = ()
-    """Values of other options that the option needs to have an effect: one of these sets. Where an
-    algorithm or an agent does not use one of the others, it does not need its value either."""
+    """The option has an effect if one of these conditions {option: allowed values} holds; empty: it
+    always has. Options that the algorithm or the agent does not use are ignored."""
     per_replica: Literal["", "number", "setup"] = ""
     """How the replicas of one program may differ in the option: in a number of the program's
     input, or in the way that they are set up; empty: they may not."""
@@ -58,6 +58,9 @@ class Option:
     """The default as `--help` shows it, where it is not simply the field's default."""
     preset: bool = False
     """Whether presets of environments may set another default."""
+    in_old_records: bool = True
+    """False for an option of the deep half that is newer than stored runs: records leave it out at
+    its default, so that the ids of these runs stay."""
     example: str = ""
     """A valid value, for options of several numbers."""
     none_text: str = ""

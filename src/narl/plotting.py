@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Float
 
 from narl.errors import InputError, unknown
-from narl.grouping import differing_options
 from narl.lazy_names import import_extra
+from narl.option_differences import differing_options
 from narl.options import as_text
 from narl.palette import ALGORITHM_COLOURS, COLOURS, Look, assign_looks
 from narl.run_lookup import find_run

@@ -304,7 +304,7 @@ def test_update_takes_the_reward_and_the_value_that_optimism_chooses(
     assert target_of_update(*candidates, params) == pytest.approx(target, rel=1e-5)
 
 
-def test_strength_falls_after_random_steps_and_lot_stays_for_an_episode(fresh):
+def test_strength_falls_after_random_steps_and_uniform_number_stays_for_an_episode(fresh):
     """Ten random steps, then optimism falls over 20 steps."""
 
     @jax.jit
@@ -314,13 +314,15 @@ def test_strength_falls_after_random_steps_and_lot_stays_for_an_episode(fresh):
         )
         bonus_state = fresh.bonus_state._replace(episode=episode)
         context = NARL._context(fresh._replace(params=params, bonus_state=bonus_state), info(step))
-        return context.strength, context.episode_lot
+        return context.strength, context.episode_uniform
 
     strengths = [float(numbers(step, 0, 20.0)[0]) for step in (0, 10, 15, 30, 99)]
     np.testing.assert_allclose(strengths, [1.0, 1.0, 0.75, 0.0, 0.0])
     assert float(numbers(99, 0, np.inf)[0]) == 1.0
-    lots = [float(numbers(step, episode, 20.0)[1]) for step, episode in ((0, 0), (9, 0), (9, 1))]
-    assert lots[0] == lots[1] != lots[2]
+    uniforms = [
+        float(numbers(step, episode, 20.0)[1]) for step, episode in ((0, 0), (9, 0), (9, 1))
+    ]
+    assert uniforms[0] == uniforms[1] != uniforms[2]
     many = np.array([float(numbers(0, episode, 20.0)[1]) for episode in range(100)])
     assert 0.0 <= many.min() < 0.1
     assert 0.9 < many.max() < 1.0

@@ -13,7 +13,7 @@ from narl.deep.config import Config, rollout_length, used_by
 from narl.deep.presets import find_preset
 from narl.errors import InputError
 from narl.gymnasium_registration import TASKS
-from narl.options import check_value, choices_of, option_fields, options_of
+from narl.options import Option, check_value, choices_of, option_fields, options_of
 
 FIELDS = {field.name: field for field in option_fields(Config)}
 
@@ -43,6 +43,18 @@ def test_preset_flag_marks_fields_that_presets_set():
     presets = map(find_preset, ("Hopper-v5", "MountainCarContinuous-v0", "CartPole-v1", *tasks))
     overridden = {name for preset in presets for name in preset.overrides}
     assert {name for name, field in FIELDS.items() if field.option.preset} == overridden
+
+
+@pytest.mark.parametrize("name", ["obs_scaling", "eval_episodes", "scale_targets"])
+def test_default_in_words_is_that_of_presets_and_config(name):
+    in_words, default = Option("").default_as_text, FIELDS[name].default
+    presets = {f"narl/{task}": find_preset(f"narl/{task}-v0").overrides for task in TASKS}
+    assert presets.pop("narl/HalfCheetah") == find_preset("HalfCheetah-v5").overrides  # MBPO's
+    own = [task for task, preset in presets.items() if preset.get(name, default) != default]
+    mbpo = in_words(find_preset("Hopper-v5").overrides[name])
+    tasks = f" and for {' and '.join(own)}" if own else ""
+    expected = f"{mbpo} in MBPO's presets{tasks}, else {in_words(default)}"
+    assert FIELDS[name].option.default_text == expected
 
 
 def wrong_values():

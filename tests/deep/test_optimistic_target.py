@@ -38,13 +38,13 @@ def test_target_is_chosen_among_the_elites_by_their_rank():
 def test_candidates_of_members_that_agree_are_mbpo_with_draws_or_with_means(members, score):
     """Means are 2 and 1; draws have the standard deviation 1, those of the first member MBPO's."""
     ensemble = constant_ensemble([[2.0, 1.0]] * members, logvar=0.0)
-    obs, lots = jnp.zeros((50, 1)), jnp.zeros(50)
+    obs, uniforms = jnp.zeros((50, 1)), jnp.zeros(50)
 
     def imagined(**changes):
         config = tiny_config(members=members, **changes)
         params, rules = replica_params(score=score), (step_rule_of(config),)
         context = make_context(ensemble, params=params, step_rules=rules, config=config)
-        return imagine_step(jax.random.key(3), context, obs, lots).batch
+        return imagine_step(jax.random.key(3), context, obs, uniforms).batch
 
     found, plain = imagined(optimism_at="update", score=score), imagined(algo="mbpo")
     assert found.reward.shape == (50, members)

@@ -2,10 +2,13 @@
 
 import contextlib
 import dataclasses
+import re
 
+import gymnasium
 import pytest
 
 from narl import paper
+from narl.commands.train import TrainArguments
 from narl.deep import termination
 from narl.deep.environment import open_env
 from narl.deep.presets import Preset, find_preset, shortens_observations
@@ -88,6 +91,12 @@ def test_other_environments_have_no_preset(env_id):
 )
 def test_known_termination_holds_only_for_fitting_arguments(kwargs, expected):
     assert find_preset("Hopper-v5", kwargs).termination == expected
+
+
+def test_help_of_train_lists_the_environments_with_a_preset():
+    listed = re.search(r"preset \((.*) and the tasks narl/…\)", TrainArguments.__doc__, re.DOTALL)
+    ids = [id_ for id_ in gymnasium.registry if find_preset(id_) and not id_.startswith("narl/")]
+    assert set(re.split(r",\s+", listed[1])) == {id_.rpartition("-")[0] for id_ in ids}
 
 
 def test_presets_cannot_be_changed():

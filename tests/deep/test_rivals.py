@@ -35,17 +35,17 @@ NUM_ROWS = 400
 
 
 @jax.jit
-def program(params, ensemble, state, strength, lot):
+def program(params, ensemble, state, strength, uniform):
     context = make_context(ensemble, SAC, params, tuple(RULES.values()), config=CONFIG)
     context = context._replace(bonus_state=state, strength=strength)
-    return imagine_step(KEY, context, jnp.zeros((NUM_ROWS, 1)), lot)
+    return imagine_step(KEY, context, jnp.zeros((NUM_ROWS, 1)), uniform)
 
 
-def imagine(name, ensemble, state=NO_STATE, strength=1.0, lot=0.0, **options):
+def imagine(name, ensemble, state=NO_STATE, strength=1.0, uniform=0.0, **options):
     """Imagine one step from states 0, in which the value of a state s is s."""
     params = replica_params(list(RULES).index(name), **options)
-    lots = jnp.full(NUM_ROWS, lot)
-    return program(params, ensemble, state, jnp.float32(strength), lots)
+    uniforms = jnp.full(NUM_ROWS, uniform)
+    return program(params, ensemble, state, jnp.float32(strength), uniforms)
 
 
 def moments(num, mean, std):
@@ -100,10 +100,10 @@ STD = np.sqrt(2.0), 4.0 * np.sqrt(2.0) / 3.0
         ("narl", {"radius": np.inf, "joint": True}, 2),
         ("narl", {"radius": 0.0, "exclude_by": "return"}, 0),
         ("mbpo", {}, 0),
-        ("thompson", {"lot": 0.0}, 0),
-        ("thompson", {"lot": 0.34}, 1),
-        ("thompson", {"lot": 0.67}, 2),
-        ("thompson", {"lot": 0.9999999}, 2),
+        ("thompson", {"uniform": 0.0}, 0),
+        ("thompson", {"uniform": 0.34}, 1),
+        ("thompson", {"uniform": 0.67}, 2),
+        ("thompson", {"uniform": 0.9999999}, 2),
     ],
 )
 def test_selection_takes_or_leaves_the_optimistic_member(name, options, member):
@@ -232,11 +232,11 @@ STRIDES = constant_ensemble([[0.0, 1.0], [0.0, 10.0], [0.0, 100.0]])
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def thompson_rollouts(per, episode_lot):
+def thompson_rollouts(per, episode_uniform):
     """Return the last observations of 60 trajectories of 3 steps."""
     params = replica_params(one_member_per=per)
     context = make_context(STRIDES, SAC, params, "thompson", config=tiny_config(rollout_batch=60))
-    context = context._replace(episode_lot=episode_lot)
+    context = context._replace(episode_uniform=episode_uniform)
     real = Replay(jnp.zeros((4, 5)), jnp.int32(4), jnp.int32(4))
     model = make_replay(200, 1, 1)
     model, _ = branched_rollouts(KEY, context, real, model, jnp.int32(3), 200, 60)
@@ -249,6 +249,6 @@ def test_thompson_keeps_one_member_for_a_trajectory():
     assert counts.min() > 8
 
 
-@pytest.mark.parametrize(("lot", "last"), [(0.1, 3.0), (0.5, 30.0), (0.9, 300.0)])
-def test_thompson_keeps_one_member_for_all_trajectories_of_an_episode(lot, last):
-    np.testing.assert_allclose(thompson_rollouts("episode", lot), last)
+@pytest.mark.parametrize(("uniform", "last"), [(0.1, 3.0), (0.5, 30.0), (0.9, 300.0)])
+def test_thompson_keeps_one_member_for_all_trajectories_of_an_episode(uniform, last):
+    np.testing.assert_allclose(thompson_rollouts("episode", uniform), last)

@@ -48,7 +48,7 @@ def make_candidates(rewards, values, ranked=None, stored=None):
         disagreement=zeros,
         information=zeros,
         ranked=jnp.arange(members) if ranked is None else ranked,
-        lot=zeros,
+        trajectory_uniform=zeros,
         values=lambda: values,
     )
 

@@ -17,7 +17,7 @@ from tiny import (
 from narl.deep import selection_diagnostics
 from narl.deep.bonus_state import Moments, finite_mean, init_bonus_state
 from narl.deep.replay_buffer import Replay
-from narl.deep.selection_diagnostics import NUM_STEPS, Seen, diagnose
+from narl.deep.selection_diagnostics import NUM_STEPS, DiagnosedFit, diagnose
 
 KEY = jax.random.key(1)
 SAC = sac_with_value(2.0)
@@ -58,8 +58,8 @@ def test_diagnostics_by_hand():
     ensemble = constant_ensemble([[0.0, 1.0], [3.0, 2.0], [0.0, 6.0]], logvar=0.0)
     ensemble = ensemble._replace(holdout_error=jnp.array([3.0, 1.0, 2.0]))
     real = Replay(jnp.zeros((4, 5)), jnp.int32(4), jnp.int32(4))
-    seen = jax.jit(lambda key: diagnose(key, make_context(ensemble, SAC), real))(KEY)
-    found = seen.diagnostics
+    fit = jax.jit(lambda key: diagnose(key, make_context(ensemble, SAC), real))(KEY)
+    found = fit.diagnostics
     assert found.holdout_error.tolist() == [3.0, 1.0, 2.0]
     np.testing.assert_allclose(found.distance, [2.0, 1.0, 3.0], rtol=1e-5)
     np.testing.assert_allclose(found.reward_distance, [1.0, 2.0, 1.0], rtol=1e-5)
@@ -69,9 +69,9 @@ def test_diagnostics_by_hand():
     std = np.sqrt(2.0), np.sqrt(14.0 / 3.0)
     assert found.disagreement == pytest.approx(sum(std) / 2, rel=1e-5)
     assert found.information == pytest.approx((np.log(3.0) + np.log1p(14 / 3)) / 2, rel=1e-5)
-    assert seen.disagreement.shape == (NUM_STEPS,)
+    assert fit.disagreement.shape == (NUM_STEPS,)
     # The policy has not changed since the last imagination.
-    assert seen.past_information == pytest.approx(float(found.information), rel=1e-5)
+    assert fit.past_information == pytest.approx(float(found.information), rel=1e-5)
 
 
 def test_past_policy_is_compared_on_the_same_states():
@@ -83,15 +83,15 @@ def test_past_policy_is_compared_on_the_same_states():
     timid = SAC._replace(actor=affine_actor([[0.0]], [0.0], -20.0))
     state = context.bonus_state._replace(past_actor=bold)
     real = Replay(jnp.zeros((4, 5)), jnp.int32(4), jnp.int32(4))
-    seen = jax.jit(
+    fit = jax.jit(
         lambda state: diagnose(KEY, context._replace(sac=timid, bonus_state=state), real)
     )(state)
-    assert seen.diagnostics.information == pytest.approx(0.0, abs=1e-6)
-    assert seen.past_information > 0.1
+    assert fit.diagnostics.information == pytest.approx(0.0, abs=1e-6)
+    assert fit.past_information > 0.1
 
 
-def seen_with(information, past, disagreement=(1.0, 3.0)):
-    return Seen(None, jnp.array(disagreement), jnp.array(information), jnp.float32(past))
+def fit_with(information, past, disagreement=(1.0, 3.0)):
+    return DiagnosedFit(None, jnp.array(disagreement), jnp.array(information), jnp.float32(past))
 
 
 CONFIG = tiny_config(learning_rate=0.01, model_every=5, updates_per_step=4)
@@ -99,9 +99,9 @@ CONTEXT = make_context(constant_ensemble([[0.0, 0.0]] * 2), SAC, config=CONFIG)
 
 
 @jax.jit
-def update(state, seen):
+def update(state, fit):
     context = CONTEXT._replace(bonus_state=state)
-    return selection_diagnostics.update_bonus_state(context, seen)
+    return selection_diagnostics.update_bonus_state(context, fit)
 
 
 @pytest.mark.parametrize(
@@ -115,19 +115,19 @@ def update(state, seen):
 )
 def test_weight_of_maxinfo_grows_while_policy_gains_less_information(past, steps):
     """Information 1 and 3: the standard deviation is 1. Twenty updates of 0.01 are done at once."""
-    state = update(CONTEXT.bonus_state, seen_with((1.0, 3.0), past))
+    state = update(CONTEXT.bonus_state, fit_with((1.0, 3.0), past))
     assert state.log_weight == pytest.approx(20 * 0.01 * steps, abs=1e-6)
 
 
 def test_weight_of_maxinfo_is_bounded():
     state = CONTEXT.bonus_state._replace(log_weight=jnp.float32(4.9))
-    assert update(state, seen_with((1.0, 3.0), 99.0)).log_weight == 5.0
+    assert update(state, fit_with((1.0, 3.0), 99.0)).log_weight == 5.0
 
 
 def test_first_disagreement_is_kept_and_statistics_go_on():
-    first = update(CONTEXT.bonus_state, seen_with((1.0, 3.0), 2.0, (1.0, 3.0)))
+    first = update(CONTEXT.bonus_state, fit_with((1.0, 3.0), 2.0, (1.0, 3.0)))
     assert first.first_disagreement == 2.0
-    second = update(first, seen_with((5.0, 7.0), 2.0, (0.0, 0.0)))
+    second = update(first, fit_with((5.0, 7.0), 2.0, (0.0, 0.0)))
     assert second.first_disagreement == 2.0
     assert (second.disagreement.num, second.disagreement.mean) == (4.0, 1.0)
     assert (second.information.num, second.information.mean) == (4.0, 4.0)
@@ -141,7 +141,7 @@ def test_unit_of_the_noise_can_be_the_largest_disagreement_so_far():
     state, units = CONTEXT.bonus_state, []
     for disagreement in ((1.0, 3.0), (4.0, 6.0), (0.0, 1.0)):
         now = context._replace(bonus_state=state)
-        seen = seen_with((1.0, 3.0), 2.0, disagreement)
-        state = selection_diagnostics.update_bonus_state(now, seen)
+        fit = fit_with((1.0, 3.0), 2.0, disagreement)
+        state = selection_diagnostics.update_bonus_state(now, fit)
         units.append(float(state.first_disagreement))
     assert units == [2.0, 5.0, 5.0]

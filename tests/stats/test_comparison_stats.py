@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtri, stdtrit
 
-from narl import resampling, stats
+from narl import stats
 from narl.errors import InputError
+from narl.stats import resampling
 
 # --- differences ------------------------------------------------------------------------------
 

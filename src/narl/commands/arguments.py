@@ -49,7 +49,17 @@ def either(name: str, hint: str = "", help: str | None = None) -> Any:
 
 Switch = Annotated[bool, tyro.conf.arg(help_behavior_hint="")]
 """An option without a value."""
-RunsFolder = Annotated[Path | None, value("DIR", "(default: $NARL_RUNS, or runs)")]
+JsonSwitch = Annotated[
+    bool,
+    tyro.conf.arg(
+        help_behavior_hint="",
+        help="print one JSON object on stdout, everything else on stderr",
+    ),
+]
+RunsFolder = Annotated[
+    Path | None,
+    value("DIR", "(default: $NARL_RUNS, or runs)", help="folder of the runs"),
+]
 TensorBoardFolder = Annotated[
     str | None,
     value("DIR", help="write metrics for TensorBoard to this folder (extra tensorboard)"),
@@ -153,7 +163,7 @@ def arguments_of(config: type, group: str = "") -> list[Argument]:
     """Return the arguments of a command from its dataclass and the dataclasses nested in it.
 
     The heading of a nested dataclass is the group of its options, except for a field whose metadata
-    name another ``group``.
+    name another ``group``. A text below a field takes precedence over the help of its type.
     """
     hints = typing.get_type_hints(config, include_extras=True)
     texts = field_texts(config)
@@ -178,7 +188,7 @@ def arguments_of(config: type, group: str = "") -> list[Argument]:
         arguments.append(
             argument._replace(
                 metavar=getattr(given, "metavar", None) or "",
-                help=getattr(given, "help", None) or texts.get(field.name, ""),
+                help=texts.get(field.name) or getattr(given, "help", None) or "",
                 hint=str(getattr(given, "help_behavior_hint", None) or ""),
                 group=field.metadata.get("group", group),
             )

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from tyro.conf import Positional
 
 from narl.cli import COMMANDS
-from narl.commands.arguments import Switch, parse, value
+from narl.commands.arguments import JsonSwitch, parse, value
 
 Shell = Literal["bash", "zsh", "fish"]
 PLACES = {
@@ -39,8 +39,7 @@ class Completion:
 
     shell: Annotated[Positional[Shell], value("bash|zsh|fish")]
     """the shell"""
-    json: Switch = False
-    """print one JSON object on stdout, everything else on stderr"""
+    json: JsonSwitch = False
 
 
 class CommandWords:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from narl import __version__
-from narl.commands.arguments import RunsFolder, Switch, parse, runs_folder
+from narl.commands.arguments import JsonSwitch, RunsFolder, parse, runs_folder
 from narl.compilation import num_cores
 from narl.errors import InputError, install_hint
 
@@ -46,9 +46,7 @@ class Doctor:
     """Show versions, device, MuJoCo, rendering and disk; exit status 1 if anything is wrong."""
 
     runs: RunsFolder = None
-    """folder of the runs"""
-    json: Switch = False
-    """print one JSON object on stdout, everything else on stderr"""
+    json: JsonSwitch = False
 
 
 def main(arguments: Sequence[str]) -> int:

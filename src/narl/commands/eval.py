@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional
 
 from narl.commands.arguments import (
+    JsonSwitch,
     RunsFolder,
     Switch,
     TrustModule,
@@ -48,9 +49,7 @@ class Eval:
     """record the first episode of the best seed as .mp4 or .gif (extra video)"""
     trust_env_module: TrustModule = False
     runs: RunsFolder = None
-    """folder of the runs"""
-    json: Switch = False
-    """print one JSON object on stdout, everything else on stderr"""
+    json: JsonSwitch = False
 
 
 def main(arguments: Sequence[str]) -> int:

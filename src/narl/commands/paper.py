@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional
 
-from narl.commands.arguments import Switch, parse, value
+from narl.commands.arguments import JsonSwitch, parse, value
 from narl.errors import unknown
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ class Paper:
 
     ids: Annotated[Positional[tuple[str, ...]], value("[ID...]", "(default: all)")] = ()
     """list only these, such as eq:2 or fig:1a"""
-    json: Switch = False
-    """print one JSON object on stdout, everything else on stderr"""
+    json: JsonSwitch = False
 
 
 def main(arguments: Sequence[str]) -> int:

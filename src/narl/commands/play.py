@@ -9,6 +9,7 @@ from typing import Annotated
 from tyro.conf import Positional
 
 from narl.commands.arguments import (
+    JsonSwitch,
     RunsFolder,
     Switch,
     TrustModule,
@@ -40,9 +41,7 @@ class Play:
     """play the policy as it was at the seed's best evaluation, not the last one"""
     trust_env_module: TrustModule = False
     runs: RunsFolder = None
-    """folder of the runs"""
-    json: Switch = False
-    """print one JSON object on stdout, everything else on stderr"""
+    json: JsonSwitch = False
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -58,7 +58,6 @@ class Reproduce:
     """run only the I-th of N parts, such as 1/2 and 2/2 in two processes that share a GPU; the
     claims are judged once all parts are done"""
     runs: RunsFolder = None
-    """folder of the runs"""
     fresh: Switch = False
     """run again what is there"""
     json: Switch = False

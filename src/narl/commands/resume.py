@@ -12,8 +12,8 @@ from narl.commands.arguments import (
     EnvTimeout,
     EnvWorkers,
     GoOnWithAnyCode,
+    JsonSwitch,
     RunsFolder,
-    Switch,
     TensorBoardFolder,
     TrustModule,
     WandbProject,
@@ -48,9 +48,7 @@ class Resume:
     trust_env_module: TrustModule = False
     any_code: GoOnWithAnyCode = False
     runs: RunsFolder = None
-    """folder of the runs"""
-    json: Switch = False
-    """print one JSON object on stdout, everything else on stderr"""
+    json: JsonSwitch = False
 
 
 def show_finished(run: Run, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from narl.commands.runs_table import NUM_DIGITS, changed_options, of_known_kinds
 from narl.console import duration, make_fact_table, make_table, stdout
 from narl.deep.config import EPOCH_COLUMNS
 from narl.display import figure, mean_figure, seeds_as_text
-from narl.grouping import differing_options
+from narl.option_differences import differing_options
 from narl.options import as_text
 from narl.storage import PART_SUFFIX, Run, UnfinishedRun
 

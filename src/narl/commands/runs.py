@@ -9,7 +9,7 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
-from narl.commands.arguments import RunsFolder, Switch, parse, runs_folder, value
+from narl.commands.arguments import JsonSwitch, RunsFolder, Switch, parse, runs_folder, value
 from narl.errors import InputError, did_you_mean
 from narl.run_lookup import RUN_HELP, find_run, find_run_folder
 
@@ -40,9 +40,7 @@ class ListRuns:
     algo: Annotated[str | None, value("NAME")] = None
     """only runs of this algorithm or agent"""
     runs: RunsFolder = None
-    """folder of the runs"""
-    json: Switch = False
-    """print one JSON object on stdout, everything else on stderr"""
+    json: JsonSwitch = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,9 +51,7 @@ class ShowRun:
     all: Switch = False
     """show every option, metric, version and array"""
     runs: RunsFolder = None
-    """folder of the runs"""
-    json: Switch = False
-    """print one JSON object on stdout, everything else on stderr"""
+    json: JsonSwitch = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,9 +60,7 @@ class CompareRuns:
 
     run: Annotated[Positional[tuple[str, ...]], value("RUN...", help=RUN_HELP)]
     runs: RunsFolder = None
-    """folder of the runs"""
-    json: Switch = False
-    """print one JSON object on stdout, everything else on stderr"""
+    json: JsonSwitch = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,9 +71,7 @@ class RemoveRuns:
     yes: Switch = False
     """delete without asking"""
     runs: RunsFolder = None
-    """folder of the runs"""
-    json: Switch = False
-    """print one JSON object on stdout, everything else on stderr"""
+    json: JsonSwitch = False
 
 
 def main(arguments: Sequence[str]) -> int:

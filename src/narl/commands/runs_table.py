@@ -11,7 +11,7 @@ from narl.console import PIPE_WIDTH, make_table, stdout
 from narl.deep.config import EPOCH_COLUMNS
 from narl.display import figure, mean_figure
 from narl.errors import InputError
-from narl.grouping import without_defaults
+from narl.option_differences import without_defaults
 from narl.options import as_text
 from narl.storage import PART_SUFFIX, Run, UnfinishedRun
 

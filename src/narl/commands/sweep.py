@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional
 
 from narl.commands.arguments import (
+    JsonSwitch,
     RunsFolder,
     Switch,
     import_from_working_folder,
@@ -67,8 +68,7 @@ class SweepArguments:
     """write the results of all finished runs, a row for every seed"""
     runs: RunsFolder = None
     """folder of the runs; workers on other machines must see it under the same path"""
-    json: Switch = False
-    """print one JSON object on stdout, everything else on stderr"""
+    json: JsonSwitch = False
 
 
 def separator(field: OptionField) -> str:

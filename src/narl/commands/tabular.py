@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from narl.commands.arguments import RunsFolder, Switch, runs_folder
+from narl.commands.arguments import JsonSwitch, RunsFolder, Switch, runs_folder
 from narl.commands.config_arguments import ConfigCommand
 from narl.display import counted, figure
 from narl.options import option_fields
@@ -29,11 +29,9 @@ class TabularArguments:
     """
 
     runs: RunsFolder = None
-    """folder of the runs"""
     fresh: Switch = False
     """run again, even if there is a finished run"""
-    json: Switch = False
-    """print one JSON object on stdout, everything else on stderr"""
+    json: JsonSwitch = False
 
 
 COMMAND = ConfigCommand(

@@ -9,6 +9,7 @@ from typing import Annotated
 from narl.commands.arguments import (
     EnvTimeout,
     EnvWorkers,
+    JsonSwitch,
     RunsFolder,
     Switch,
     TensorBoardFolder,
@@ -19,7 +20,7 @@ from narl.commands.arguments import (
 )
 from narl.commands.config_arguments import ConfigCommand
 from narl.deep.checked_config import OTHER_NAMES
-from narl.deep.config import Config
+from narl.deep.config import CHECKPOINT_EVERY, Config
 from narl.errors import InputError
 from narl.options import option_fields, options_of
 from narl.validation import check_count
@@ -34,6 +35,10 @@ HINTS = {
     "--env": "the environment comes first, without a name: narl train Hopper-v5",
     "--video": "train first, then record a video with `narl eval RUN --video F.mp4`",
 }
+CheckpointEvery = Annotated[
+    int | None,
+    value("N", f"(default: {CHECKPOINT_EVERY})", help="epochs between two checkpoints"),
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,8 +61,7 @@ class TrainArguments:
         default=None, metadata={"group": options_of(Config)["stop_when_no_better"].group}
     )
     """stop when every seed has reached this return; short for --solved-return X --until-solved"""
-    checkpoint_every: Annotated[int | None, value("N", "(default: 1)")] = None
-    """epochs between two checkpoints"""
+    checkpoint_every: CheckpointEvery = None
     checkpoint_steps: Annotated[int | None, value("N")] = None
     """environment steps between two checkpoints instead, rounded up to whole epochs"""
     env_workers: EnvWorkers = None
@@ -67,13 +71,11 @@ class TrainArguments:
     tensorboard: TensorBoardFolder = None
     wandb: WandbProject = None
     runs: RunsFolder = None
-    """folder of the runs"""
     fresh: Switch = False
     """train again, even if the run is there, finished or not"""
     any_code: Switch = False
     """take the run, finished or not, even if other code of a user's environment has made it"""
-    json: Switch = False
-    """print one JSON object on stdout, everything else on stderr"""
+    json: JsonSwitch = False
 
 
 COMMAND = ConfigCommand("narl train", EXAMPLE, TrainArguments, option_fields(Config), HINTS)
@@ -113,7 +115,7 @@ def main(arguments: Sequence[str]) -> int:
 def _checkpoint_epochs(args: TrainArguments, config: Config) -> int:
     """Return the number of epochs between two checkpoints."""
     if args.checkpoint_steps is None:
-        every = 1 if args.checkpoint_every is None else args.checkpoint_every
+        every = CHECKPOINT_EVERY if args.checkpoint_every is None else args.checkpoint_every
         return check_count("checkpoint_every", every)
     if args.checkpoint_every is not None:
         raise InputError("checkpoint_steps: checkpoint-every is given too; leave one of them out")

@@ -10,6 +10,7 @@ from narl.commands.arguments import (
     EnvTimeout,
     EnvWorkers,
     GoOnWithAnyCode,
+    JsonSwitch,
     RunsFolder,
     Switch,
     TensorBoardFolder,
@@ -23,6 +24,8 @@ from narl.commands.arguments import (
     value,
 )
 from narl.commands.resume import show_finished
+from narl.commands.train import CheckpointEvery
+from narl.deep.config import CHECKPOINT_EVERY
 from narl.errors import InputError
 from narl.run_lookup import RUN_HELP, find_run
 
@@ -40,8 +43,7 @@ class Extend:
     extend: Annotated[str, value("RUN", help=RUN_HELP)]
     steps: Annotated[int, value("N")]
     """environment steps of each seed in all, those of the run included"""
-    checkpoint_every: Annotated[int, value("N", "(default: 1)")] = 1
-    """epochs between two checkpoints"""
+    checkpoint_every: CheckpointEvery = CHECKPOINT_EVERY
     keep_data: Switch = False
     """keep the data again, so that the new run can be extended too"""
     env_workers: EnvWorkers = None
@@ -51,9 +53,7 @@ class Extend:
     trust_env_module: TrustModule = False
     any_code: GoOnWithAnyCode = False
     runs: RunsFolder = None
-    """folder of the runs"""
-    json: Switch = False
-    """print one JSON object on stdout, everything else on stderr"""
+    json: JsonSwitch = False
 
 
 def main(arguments: Sequence[str]) -> int:

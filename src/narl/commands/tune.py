@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from narl.commands.arguments import (
     EnvTimeout,
+    JsonSwitch,
     RunsFolder,
-    Switch,
     environment_parts,
     import_from_working_folder,
     runs_folder,
@@ -46,9 +46,7 @@ class TuneArguments:
     """seed of the search; another seed is another search"""
     env_timeout: EnvTimeout = None
     runs: RunsFolder = None
-    """folder of the runs"""
-    json: Switch = False
-    """print one JSON object on stdout, everything else on stderr"""
+    json: JsonSwitch = False
 
 
 COMMAND = ConfigCommand("narl tune", EXAMPLE, TuneArguments, option_fields(Config))

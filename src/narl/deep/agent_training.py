@@ -45,7 +45,7 @@ class AgentTraining:
         return self.kept_step if self.trainer is None else self.trainer.counters.step
 
     def prepare(self, last_step: int) -> None:
-        """Open a trainer with room for these steps, at the step where learning is.
+        """Open a trainer that holds ``last_step`` steps and continues from the present step.
 
         Its buffers hold more, so that learning mostly goes on with the compiled programs and the
         data that are on the device.

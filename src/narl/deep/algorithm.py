@@ -122,7 +122,11 @@ class Assessment(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Algorithm:
-    """The pure functions of one replica; its fields are static."""
+    """The pure functions of one replica; its fields are static.
+
+    All but `init` take the state, the replica's own argument (None where it is called ``_``) and
+    the numbers of the step, which all replicas share.
+    """
 
     config: Config
     obs_dim: int
@@ -180,8 +184,8 @@ class Algorithm:
         """Roll the policy out inside the ensemble and store the imagined transitions."""
         key_diagnose, key_rollout = jax.random.split(_key(state, info, _IMAGINE))
         context = self._context(state, info)
-        seen = diagnose(key_diagnose, context, state.real)
-        bonus_state = update_bonus_state(context, seen)
+        fit = diagnose(key_diagnose, context, state.real)
+        bonus_state = update_bonus_state(context, fit)
         model, sums = branched_rollouts(
             key_rollout,
             context._replace(bonus_state=bonus_state),
@@ -192,7 +196,7 @@ class Algorithm:
             min(CHUNK, self.config.rollout_batch),
         )
         new = state._replace(model=model, bonus_state=bonus_state)
-        return new, Imagined(sums, seen.diagnostics)
+        return new, Imagined(sums, fit.diagnostics)
 
     def act(
         self, state: ReplicaState, observed: Float[Array, " O"], info: StepInfo, *, random: bool
@@ -268,12 +272,6 @@ class Algorithm:
     def _context(self, state: ReplicaState, info: StepInfo) -> ModelContext:
         assert state.ensemble is not None
         assert state.bonus_state is not None
-        steps = jnp.maximum(info.num_steps - self.config.initial_steps, 0).astype(jnp.float32)
-        strength = jnp.clip(1.0 - steps / state.params.numbers.anneal_steps, 0.0, 1.0)
-        key_episode = jax.random.fold_in(
-            jax.random.wrap_key_data(state.key), state.bonus_state.episode
-        )
-        lot = jax.random.uniform(jax.random.fold_in(key_episode, _EPISODE))
         learned = state.termination
 
         def learned_termination(obs: Array, action: Array, next_obs: Array) -> Array:
@@ -288,9 +286,20 @@ class Algorithm:
             config=self.config,
             step_rules=self.step_rules,
             bonus_state=state.bonus_state,
-            strength=strength,
-            episode_lot=lot,
+            strength=self._strength(state, info),
+            episode_uniform=_episode_uniform(state.key, state.bonus_state.episode),
         )
+
+    def _strength(self, state: ReplicaState, info: StepInfo) -> Float[Array, ""]:
+        """Return the strength of the optimism, which is annealed from 1 to 0."""
+        steps = jnp.maximum(info.num_steps - self.config.initial_steps, 0).astype(jnp.float32)
+        return jnp.clip(1.0 - steps / state.params.numbers.anneal_steps, 0.0, 1.0)
+
+
+def _episode_uniform(key: UInt[Array, "2"], episode: Int[Array, ""]) -> Float[Array, ""]:
+    """Return the uniform number of a real episode, by which Thompson sampling draws a member."""
+    key_episode = jax.random.fold_in(jax.random.wrap_key_data(key), episode)
+    return jax.random.uniform(jax.random.fold_in(key_episode, _EPISODE))
 
 
 def _key(state: ReplicaState, info: StepInfo, purpose: int) -> PRNGKeyArray:

@@ -28,8 +28,8 @@ def reward_noise(
 
     There the variance is c/N(s,a). Here the members' disagreement σ(s,a) takes the place of
     1/√N(s,a), in units of the mean disagreement after the first fit (or of the largest after any
-    fit so far: ``noise_unit``). So the noise has the standard deviation √c where the members know
-    as little as then, and fades as they agree.
+    fit so far: ``noise_unit``). So the noise has the standard deviation √c where the members
+    disagree as much as after that fit, and fades as they agree.
     """
     members, num_rows = candidates.mean.reward.shape
     draws = jax.random.normal(key, (members, num_rows))

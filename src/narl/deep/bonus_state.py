@@ -30,7 +30,7 @@ class Moments(NamedTuple):
         return (values - self.mean) / self.std
 
     def add(self, values: Float[Array, " B"]) -> Moments:
-        """Return the moments of the numbers so far and of the finite ones of these together."""
+        """Return the moments after adding the finite ones of these values."""
         finite = jnp.isfinite(values)
         more = finite.sum().astype(jnp.float32)
         mean = finite_mean(values)

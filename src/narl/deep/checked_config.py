@@ -11,7 +11,7 @@ from narl.deep.algorithm_registry import ALGORITHMS, find_algorithm
 from narl.deep.config import Config, used_by
 from narl.deep.option_types import Settings
 from narl.errors import InputError
-from narl.grouping import without_defaults
+from narl.option_differences import without_defaults
 from narl.options import (
     as_plain,
     check_effect,

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from narl import storage
 from narl.deep.algorithm_registry import ALGORITHMS, MODEL_BASED, find_algorithm
-from narl.deep.config_options import LearningOptions, ModelOptions
+from narl.deep.config_options import NUM_ELITES, LearningOptions, ModelOptions
 from narl.deep.optimism_options import OptimismOptions
 from narl.options import choices_of, count, number, option, option_fields, options_of
 from narl.remaining_time import StepSchedule
@@ -20,11 +20,8 @@ from narl.remaining_time import StepSchedule
 EPOCH_COLUMNS = ("epoch", "step", "eval_return")
 """Columns that every row of a training's metrics log has."""
 _EPISODES = "episodes and evaluation"
-_ADDED_LATER = (
-    *("stop_when_no_better", "critic_norm", "recent_starts", "choose_among"),
-    *("least_model_batches", "noise_unit"),
-)
-"""Options that a record leaves out at their default, so that ids of earlier runs stay."""
+CHECKPOINT_EVERY = 1
+"""Epochs between two checkpoints, unless another number is given."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +69,7 @@ class Config(OptimismOptions, ModelOptions, LearningOptions):
         "the seeds)",
         _EPISODES,
         default_text="it does not stop",
+        in_old_records=False,
     )
 
     @property
@@ -87,11 +85,11 @@ class Config(OptimismOptions, ModelOptions, LearningOptions):
     @property
     def num_elites(self) -> int:
         """Members to draw from."""
-        return min(5 if self.elites is None else self.elites, self.num_members)
+        return min(NUM_ELITES if self.elites is None else self.elites, self.num_members)
 
     @property
     def num_stored_candidates(self) -> int:
-        """Candidates for what follows in a stored imagined transition."""
+        """Number of outcomes (reward, next state, end) stored per imagined transition."""
         return self.num_members if self.optimism_at == "update" else 1
 
     @property
@@ -152,8 +150,8 @@ class Config(OptimismOptions, ModelOptions, LearningOptions):
         """Return the JSON that a run folder records; the run's id is a hash of it."""
         settings = dataclasses.asdict(self)
         seeds, until_solved = settings.pop("seeds"), settings.pop("until_solved")
-        for name in _ADDED_LATER:
-            if settings[name] == getattr(Config, name):
+        for name, description in options_of(Config).items():
+            if not description.in_old_records and settings[name] == getattr(Config, name):
                 del settings[name]
         return {
             "experiment": "train",

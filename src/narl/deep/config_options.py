@@ -16,6 +16,8 @@ from narl.options import NOT_NONE, count, number, option, seeds_option
 BY_ELITES = ("narl", "mbpo", "sombrl", "hucrl", "maxinfo")
 """The algorithms that draw members, always or in some steps."""
 MAX_STEPS = 1_000_000_000
+NUM_ELITES = 5
+"""Members to draw from by default, if there are so many."""
 _TRAINING, _POLICY, _MODEL = "training", "policy (SAC)", "model"
 _ROLLOUTS = "imagined rollouts"
 
@@ -126,6 +128,7 @@ class LearningOptions:
         "normalisation of the critics' hidden layers before the activation; layer: mean 0 and "
         "variance 1 over the units",
         group=_POLICY,
+        in_old_records=False,
     )
 
 
@@ -154,7 +157,7 @@ class ModelOptions:
             {"choose_among": ("elites",)},
             {"anneal_steps": (NOT_NONE,), "anneal": ("share",)},
         ),
-        default_text="5, or all if there are fewer",
+        default_text=f"{NUM_ELITES}, or all if there are fewer",
         per_replica="setup",
     )
     model_every: int = _model_count(
@@ -203,6 +206,7 @@ class ModelOptions:
         "them several times",
         details="With 1 an epoch is one pass, as in MBPO: with 500 transitions that are two "
         "batches, and a fit can end after a dozen steps of gradient descent.",
+        in_old_records=False,
         search=(1, 100),
     )
     patience: int = _model_count(
@@ -234,6 +238,7 @@ class ModelOptions:
         "share of imagined trajectories that begin at states of the last epoch; the others begin "
         "at any real state",
         group=_ROLLOUTS,
+        in_old_records=False,
         between=(0.0, 1.0),
         search=(0.0, 1.0),
     )

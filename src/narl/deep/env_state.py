@@ -37,7 +37,8 @@ _MUJOCO_PACKAGES = ("gymnasium.envs.mujoco.", "narl.tasks.")
 for it."""
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 _EPISODE, _RESTART = 0x65706973, 0x63757420
-"""Third words of seeds: those of evaluations have two words, and a missing word counts as 0."""
+"""Third number that a training seed is derived from. An evaluation seed has none, which NumPy takes
+as 0, so that the two are never derived from the same numbers."""
 
 
 class EnvState(TypedDict):

@@ -161,7 +161,7 @@ class Evaluator:
         *,
         fresh: bool = False,
     ) -> dict[int, Evaluation]:
-        """Evaluate replicas; ``fresh`` episodes are none of those of the step's evaluation."""
+        """Evaluate replicas; with ``fresh``, on other seeds than the evaluation at this step."""
 
         def episodes(i: int) -> Episodes:
             actor = jax.tree.map(lambda x: x[i], actors)

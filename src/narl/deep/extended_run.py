@@ -13,7 +13,7 @@ import dataclasses
 from narl import __version__, storage
 from narl.deep.buffer_capacity import with_longer_buffer
 from narl.deep.checked_config import check_config, config_from_record
-from narl.deep.config import Config
+from narl.deep.config import CHECKPOINT_EVERY, Config
 from narl.deep.run_artifacts import not_written_by_narl
 from narl.deep.training_session import LOG
 from narl.errors import InputError
@@ -99,7 +99,7 @@ def begin_extended_run(run: storage.Run, config: Config, *, keep_data: bool = Fa
             with not_written_by_narl(f"checkpoint: {data.path}", "train it again"):
                 arrays = with_longer_buffer(data.arrays, config)
                 lines = data.arrays[LOG].tobytes()
-            record_config(part, config.record(), checkpoint_every=1, keep_data=keep_data)
+            record_config(part, config.record(), CHECKPOINT_EVERY, keep_data)
             MetricsLog(part / METRICS_LOG).restore(lines)
             save_checkpoint(part / CHECKPOINTS, data.step, arrays, data.notes, run=config.run_id)
         except BaseException:

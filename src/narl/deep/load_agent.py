@@ -91,7 +91,7 @@ def load(
 
 
 def _find_folder(name: Path | str) -> Path:
-    """Return the folder that a user has given, or that of a run or a policy which it names."""
+    """Return an agent's folder from a path, a run id or the name of a pretrained policy."""
     path = Path(name)
     if os.path.exists(path) or os.path.dirname(path):
         return path

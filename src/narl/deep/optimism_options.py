@@ -61,6 +61,7 @@ class OptimismOptions:
         group=_OPTIMISM,
         only_with=({"noise": ("reward", "both")},),
         per_replica="number",
+        in_old_records=False,
     )
     radius: float | None = _narl_option(
         0.1,
@@ -93,6 +94,7 @@ class OptimismOptions:
         "members among which is chosen, and whose mean the radius is around: all, or the best on "
         "held-out data (elites)",
         per_replica="",
+        in_old_records=False,
     )
     score: Literal["mean", "draw"] = _narl_option(
         "mean",

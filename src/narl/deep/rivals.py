@@ -16,11 +16,11 @@ def select_thompson(key: PRNGKeyArray, candidates: Candidates, params: SelectPar
     """Follow one member drawn from the posterior that the ensemble stands for.
 
     The member is drawn uniformly, once per real episode, as in posterior sampling (Osband et al.
-    2013), or once per imagined trajectory, as TS∞ of PETS (Chua et al. 2018): ``candidates.lot``
-    is the draw. Reward and next state are those of this member.
+    2013), or once per imagined trajectory, as TS∞ of PETS (Chua et al. 2018):
+    ``candidates.trajectory_uniform`` is the draw. Reward and next state are those of this member.
     """
     members = candidates.mean.reward.shape[0]
-    member = jnp.floor(candidates.lot * members).astype(jnp.int32)
+    member = jnp.floor(candidates.trajectory_uniform * members).astype(jnp.int32)
     return take_members(candidates, jnp.clip(member, 0, members - 1))
 
 

@@ -43,7 +43,7 @@ class ModelContext(NamedTuple):
     bonus_state: BonusState
     strength: Float[Array, ""] | float = 1.0
     """1 at the beginning; falls to 0 as the optimism is annealed."""
-    episode_lot: Float[Array, ""] | float = 0.0
+    episode_uniform: Float[Array, ""] | float = 0.0
     """A number in [0, 1) that is drawn anew for every real episode."""
 
     @property
@@ -92,7 +92,7 @@ def make_candidates(
     context: ModelContext,
     obs: Float[Array, "B D"],
     action: Float[Array, "B A"],
-    lot: Float[Array, " B"],
+    trajectory_uniform: Float[Array, " B"],
     noisy: Bool[Array, " B"] | bool = True,
 ) -> Candidates:
     """Let every member predict the step: a draw of its Gaussian where ``noisy``, else its mean."""
@@ -118,7 +118,7 @@ def make_candidates(
         disagreement=forecast.disagreement,
         information=forecast.information,
         ranked=context.ensemble.ranked,
-        lot=lot,
+        trajectory_uniform=trajectory_uniform,
         values=values,
     )
 
@@ -127,7 +127,7 @@ def imagine_step(
     key: PRNGKeyArray,
     context: ModelContext,
     obs: Float[Array, "B D"],
-    lot: Float[Array, " B"],
+    trajectory_uniform: Float[Array, " B"],
     *,
     deterministic: bool = False,
     noisy: Bool[Array, " B"] | bool = True,
@@ -143,7 +143,7 @@ def imagine_step(
     else:
         action = draw_action(key_policy, sac.actor, obs, sac.discrete).action
     noisy = noisy if config.draw == "sample" else False
-    candidates = make_candidates(key_model, context, obs, action, lot, noisy)
+    candidates = make_candidates(key_model, context, obs, action, trajectory_uniform, noisy)
     selected, bonus = _select(key_select, key_bonus, context, candidates)
     done = context.is_terminal(obs, action, selected.next_obs).astype(jnp.float32)
     batch = Batch(obs, action, selected.reward + bonus, selected.next_obs, done)
@@ -228,15 +228,15 @@ def branched_rollouts(
     num_chunks = -(-num_rollouts // chunk)
 
     def one_chunk(i: Array, carry: tuple[Replay, SelectionSums]) -> tuple[Replay, SelectionSums]:
-        key_start, key_steps, key_lot = jax.random.split(jax.random.fold_in(key, i), 3)
+        key_start, key_steps, key_uniform = jax.random.split(jax.random.fold_in(key, i), 3)
         starts = unpack(_start_rows(key_start, context.config, real, chunk), obs_dim).obs
         # The last chunk may reach beyond the number of rollouts.
         begun = i * chunk + jnp.arange(chunk) < num_rollouts
-        lot = _lots(key_lot, context, chunk)
+        uniforms = _draw_uniforms(key_uniform, context, chunk)
 
         def one_step(t: Array, carry: tuple) -> tuple:
             model, sums, obs, alive = carry
-            step = imagine_step(jax.random.fold_in(key_steps, t), context, obs, lot)
+            step = imagine_step(jax.random.fold_in(key_steps, t), context, obs, uniforms)
             rows, next_obs = pack(step.batch), step.selected.next_obs
             finite = jnp.isfinite(rows).all(-1) & jnp.isfinite(next_obs).all(-1)
             kept = alive & finite
@@ -264,11 +264,14 @@ def _start_rows(
     return jnp.concatenate([recent, sample(key_all, real, (num_rows - num_recent,))])
 
 
-def _lots(key: PRNGKeyArray, context: ModelContext, num_rows: int) -> Float[Array, " B"]:
-    """Draw a number per imagined trajectory; it is the real episode's where the option says so."""
+def _draw_uniforms(key: PRNGKeyArray, context: ModelContext, num_rows: int) -> Float[Array, " B"]:
+    """Return a uniform number per imagined trajectory.
+
+    With ``one_member_per=episode`` it is the number of the real episode for all of them.
+    """
     drawn = jax.random.uniform(key, (num_rows,))
     by_trajectory = context.params.numbers.one_member_per_trajectory
-    return jnp.where(by_trajectory, drawn, context.episode_lot)
+    return jnp.where(by_trajectory, drawn, context.episode_uniform)
 
 
 def model_returns(
@@ -283,7 +286,7 @@ def model_returns(
     """
     num_starts = starts.shape[0]
     noisy = jnp.arange(2 * num_starts) < num_starts
-    lot = jnp.tile(_lots(jax.random.fold_in(key, horizon), context, num_starts), 2)
+    uniforms = jnp.tile(_draw_uniforms(jax.random.fold_in(key, horizon), context, num_starts), 2)
 
     def any_alive(carry: tuple) -> Array:
         t, _, alive, _, _ = carry
@@ -292,7 +295,7 @@ def model_returns(
     def step(carry: tuple) -> tuple:
         t, obs, alive, total, sums = carry
         key_step = jax.random.fold_in(key, t)
-        imagined = imagine_step(key_step, context, obs, lot, deterministic=True, noisy=noisy)
+        imagined = imagine_step(key_step, context, obs, uniforms, deterministic=True, noisy=noisy)
         selected = imagined.selected
         total = total + jnp.where(alive, selected.reward, 0.0)
         still_alive = alive & (imagined.done < 0.5) & jnp.isfinite(selected.next_obs).all(-1)

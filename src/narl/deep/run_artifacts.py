@@ -33,7 +33,7 @@ def actors(trainer: Trainer) -> dict[str, np.ndarray]:
 
 
 def only_networks(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return those of the arrays that `networks` gave."""
+    """Return only the arrays of `NETWORKS`."""
     prefixes = tuple(f"{name}." for name in NETWORKS)
     return {name: array for name, array in arrays.items() if name.startswith(prefixes)}
 
@@ -70,7 +70,7 @@ def summary(
 
 @contextlib.contextmanager
 def not_written_by_narl(what: str, advice: str) -> Iterator[None]:
-    """Turn errors over values that narl would not have written, though their checksums fit."""
+    """Raise `InputError` for values that narl never writes, although the checksum is right."""
     try:
         yield
     except InputError:

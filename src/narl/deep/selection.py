@@ -51,7 +51,7 @@ class Candidates(NamedTuple):
     """log(1 + epistemic variance / aleatoric variance), averaged over the outputs."""
     ranked: Int[Array, " M"]
     """The members by their error on held-out data, the best first."""
-    lot: Float[Array, " B"]
+    trajectory_uniform: Float[Array, " B"]
     """A number in [0, 1) per imagined trajectory, the same at each of its steps; with
     ``one_member_per=episode`` the same for all trajectories while a real episode lasts."""
     values: Callable[..., Float[Array, "K B"]]
@@ -252,7 +252,10 @@ def choose_or_draw(
     ranked: Int[Array, " M"],
     params: SelectParams,
 ) -> MemberChoice:
-    """Choose as `choose_members`; where annealing made a step not optimistic, draw an elite one."""
+    """Choose as `choose_members` in a share of the steps; draw an elite member in the others.
+
+    The share is ``params.strength``, or 1 with ``anneal=radius``.
+    """
     key_choice, key_share, key_elite = jax.random.split(key, 3)
     num_rows = reward.shape[1]
     choice = choose_members(key_choice, reward, values, params, ranked)

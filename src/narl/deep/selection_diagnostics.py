@@ -45,7 +45,7 @@ class FitDiagnostics(NamedTuple):
     """Mean of log(1 + epistemic variance / aleatoric variance)."""
 
 
-class Seen(NamedTuple):
+class DiagnosedFit(NamedTuple):
     """The diagnostics of a fit, and the numbers that the bonuses' statistics are made of."""
 
     diagnostics: FitDiagnostics
@@ -56,7 +56,7 @@ class Seen(NamedTuple):
 
 
 @implements("fig:2")
-def diagnose(key: PRNGKeyArray, context: ModelContext, real: Replay) -> Seen:
+def diagnose(key: PRNGKeyArray, context: ModelContext, real: Replay) -> DiagnosedFit:
     """Compare the members on `NUM_STEPS` steps of the policy from real states."""
     key_start, key_action, key_model, key_past = jax.random.split(key, 4)
     obs_dim = context.sac.actor[0].w.shape[0]
@@ -70,7 +70,7 @@ def diagnose(key: PRNGKeyArray, context: ModelContext, real: Replay) -> Seen:
     offset = mean.next_obs - mean.next_obs.mean(0)
     members = jnp.arange(mean.reward.shape[0])[:, None]
     chosen = jnp.stack([optimistic(values, radius).member for radius in RADII])
-    return Seen(
+    return DiagnosedFit(
         FitDiagnostics(
             holdout_error=context.ensemble.holdout_error,
             distance=jnp.sqrt((offset**2).sum(-1)).mean(-1),
@@ -86,7 +86,7 @@ def diagnose(key: PRNGKeyArray, context: ModelContext, real: Replay) -> Seen:
     )
 
 
-def update_bonus_state(context: ModelContext, seen: Seen) -> BonusState:
+def update_bonus_state(context: ModelContext, fit: DiagnosedFit) -> BonusState:
     """Return the running statistics with a fit's numbers, and MaxInfo's weight after it.
 
     MaxInfoRL does a gradient step on log α₂ per update, so that the information I under the policy
@@ -95,14 +95,14 @@ def update_bonus_state(context: ModelContext, seen: Seen) -> BonusState:
     standard deviation, at most 1.
     """
     state, config = context.bonus_state, context.config
-    first, now = state.first_disagreement, finite_mean(seen.disagreement)
+    first, now = state.first_disagreement, finite_mean(fit.disagreement)
     grows = jnp.asarray(context.params.numbers.noise_unit_largest)
-    information = state.information.add(seen.information)
-    lack = (seen.past_information - finite_mean(seen.information)) / information.std
+    information = state.information.add(fit.information)
+    lack = (fit.past_information - finite_mean(fit.information)) / information.std
     num_updates = config.model_every * config.updates_per_step
     log_weight = state.log_weight + config.learning_rate * num_updates * jnp.clip(lack, -1.0, 1.0)
     return state._replace(
-        disagreement=state.disagreement.add(seen.disagreement),
+        disagreement=state.disagreement.add(fit.disagreement),
         information=information,
         first_disagreement=jnp.where((first > 0.0) & ~(grows & (now > first)), first, now),
         log_weight=jnp.clip(log_weight, -_LARGEST_LOG_WEIGHT, _LARGEST_LOG_WEIGHT),

@@ -62,7 +62,7 @@ def _loop_of_many(
     axes: Any,
     sizes: list[int],
 ) -> Any:
-    """Loop with a batch of the first size, then with what is left in batches of the others."""
+    """Loop with the first batch size, then move unfinished replicas to smaller batches."""
     step = jax.vmap(body, in_axes=(0, axes))
     next_size = sizes[1] if len(sizes) > 1 else 0
 

@@ -109,7 +109,7 @@ class Trainer:
 
     @timed("env")
     def _step_environments(self) -> Float[np.ndarray, "N O"]:
-        """Do the chosen actions; return the row of each that `Algorithm.act` takes."""
+        """Step the environments; return one input row of `Algorithm.act` per replica."""
         rows = np.zeros((len(self.seeds), 2 * self.algorithm.obs_dim + 3), np.float32)
         outcomes = self.envs.step({i: self._action[i] for i in self.active})
         for i, (next_obs, reward, terminated, is_new, obs) in outcomes.items():
@@ -120,6 +120,7 @@ class Trainer:
     @timed("sac")
     def _act_and_update(self, observed: Float[np.ndarray, "N O"], info: StepInfo) -> None:
         """Store the transitions, choose the next actions, then begin the updates of this step."""
+        # The action is for the next step.
         is_random = self.counters.step + 1 < self.config.initial_steps
         action = self._device.act(observed, info, random=is_random)
         last_update = self._update

@@ -18,7 +18,7 @@ import numpy as np
 
 from narl import storage
 from narl.deep.callbacks import wants_stop
-from narl.deep.config import Config
+from narl.deep.config import CHECKPOINT_EVERY, Config
 from narl.deep.device_memory import check_memory, groups_that_fit
 from narl.deep.env_code import ENV_CODE, current_env_code, env_code
 from narl.deep.extended_run import extension_problem, keeps_data
@@ -60,7 +60,7 @@ class TrainingOptions:
     """Called with the step of the checkpoint from which the training goes on."""
     should_stop: Callable[[], bool] = lambda: False
     """Asked before every step; if True, a checkpoint is written and `TrainingStopped` raised."""
-    checkpoint_every: int = 1
+    checkpoint_every: int = CHECKPOINT_EVERY
     """Epochs between two checkpoints."""
     fresh: bool = False
     """Train again, even if the run is there, finished or not."""
@@ -263,7 +263,7 @@ class _RunFinder:
         return {run_id: run for run_id, run in runs.items() if run is not None}
 
     def _is_by_other_code(self, run: storage.Run) -> bool:
-        """Return whether other code made the run; runs of older versions do not say which did."""
+        """Return whether the run's recorded code hash differs; without one it counts as equal."""
         if self._options.any_code:
             return False
         if self._code is None:

@@ -258,7 +258,10 @@ class TrainingSession:
         return {config.run_id: part for config, part in pairs if None not in solved_step[part]}
 
     def _stage_solved(self) -> None:
-        """Write the run of a configuration that is done now, aside, while the others go on."""
+        """Write the runs of configurations solved at this step to `FINISHED_FOLDER`.
+
+        Their replicas are deactivated, while the others go on.
+        """
         counters = self.trainer.counters
         solved = self._solved_configs(counters.solved_step)
         for config, replicas in self._replicas_of_configs():

@@ -118,7 +118,7 @@ def _try_out(
             disagreement=obs.sum(-1),
             information=obs.sum(-1),
             ranked=jnp.arange(members),
-            lot=obs.sum(-1),
+            trajectory_uniform=obs.sum(-1),
             values=values,
         )
         numbers = jax.tree.map(lambda x: jnp.asarray(x[0]), replica_numbers([config]))

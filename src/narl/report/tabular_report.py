@@ -8,7 +8,8 @@ from typing import Any
 
 from narl.display import counted, seeds_as_text
 from narl.errors import InputError
-from narl.grouping import group_by, without_defaults
+from narl.grouping import group_by
+from narl.option_differences import without_defaults
 from narl.options import as_argument
 from narl.plotting import SUMS, Curve, curve_of_run, label_curves
 from narl.report.contents import ENVIRONMENT, Chart, Introduction, Section, Table

@@ -9,7 +9,7 @@ from typing import Any
 from narl.deep.config import EPOCH_COLUMNS, Config
 from narl.display import seeds_as_text
 from narl.errors import InputError
-from narl.grouping import differing_options
+from narl.option_differences import differing_options
 from narl.options import as_argument, as_text
 from narl.report.training_curves import Rows
 from narl.storage import METRICS_LOG, PART_SUFFIX, Run, UnfinishedRun, rows_from_bytes
@@ -128,7 +128,7 @@ def _end_of_id(training: TrainingSummary) -> str:
 
 
 def _add_marks(labels: Sequence[str], marks: Sequence[str]) -> list[str]:
-    """Return the labels, with its mark each where equal labels have different marks."""
+    """Append the marks to labels that are equal, unless their marks are equal too."""
     pairs = list(zip(labels, marks, strict=True))
     return [
         label + mark if len({other for same, other in pairs if same == label}) > 1 else label

@@ -1,7 +1,7 @@
 """Statistics over seeds: summaries, bootstrap intervals, differences, and what n seeds can detect.
 
 Call `median_iqr` or `iqm` for a summary, `bootstrap_interval` or `aggregate_iqm` for one with an
-interval, `compare` for two samples; these call `narl.resampling`, other modules need not.
+interval, `compare` for two samples.
 
 NaN is refused; +inf, "never", is accepted by the order statistics. A bootstrap has a fixed seed.
 """

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from narl.errors import InputError
-from narl.resampling import resample, resampled_iqm, stretched_interval
+from narl.stats.resampling import resample, resampled_iqm, stretched_interval
 from narl.stats.summary import Array, Interval, iqm, numbers
 
 

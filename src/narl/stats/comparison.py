@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from scipy.special import nctdtrinc, stdtrit
 
 from narl.errors import InputError
-from narl.resampling import resample_both, resampled_iqm, resampled_mean, stretched_interval
+from narl.stats.resampling import resample_both, resampled_iqm, resampled_mean, stretched_interval
 from narl.stats.summary import Array, Interval, Statistic, numbers
 
 MOST_SEEDS = 10**7

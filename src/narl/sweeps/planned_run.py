@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from narl import storage
 from narl.deep.config import Config as TrainingConfig
 from narl.errors import EnvironmentFault, InputError
-from narl.grouping import differing_options
+from narl.option_differences import differing_options
 from narl.options import as_text
 from narl.storage.runs import is_run_id
 from narl.tabular.config import Config as TabularConfig

@@ -139,5 +139,5 @@ def _num_model_updates(config: TrainingConfig, num_steps: int, tried: int) -> in
 
 
 def _size(run: storage.Run, growing: int, times: float) -> float:
-    """Return the bytes of a run, ``growing`` of which are so many times as many as here."""
+    """Return the bytes of a run, with ``growing`` of them multiplied by ``times``."""
     return sum(path.stat().st_size for path in run.path.iterdir()) + growing * (times - 1)

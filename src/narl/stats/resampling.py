@@ -1,7 +1,5 @@
 """Resampling of seeds: the counts of a bootstrap, statistics of them, and intervals.
 
-Only `narl.stats` calls these functions; for an interval or a comparison call `narl.stats`.
-
 A resample is kept as the number of times that each run is drawn, so that a statistic of all
 resamples is one product of matrices.
 """
