@@ -1,5 +1,7 @@
 """Algorithm 1 for one replica: each function changes what it should, by known amounts."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -109,6 +111,22 @@ def test_random_actions_uniform_and_fixed_by_key_and_step(fresh):
     counts, _ = np.histogram(actions, bins=4, range=(-1.0, 1.0))
     np.testing.assert_allclose(counts / 2000, 0.25, atol=0.04)
     assert abs(np.corrcoef(actions[1:], actions[:-1])[0, 1]) < 0.08
+
+
+def test_random_actions_are_repeated(fresh):
+    config = dataclasses.replace(NARL.config, random_repeat=3)
+    repeating = dataclasses.replace(NARL, config=config)
+    state, actions = fresh, [fresh.action]
+    act = jax.jit(repeating.act, static_argnames="random")
+    for step in range(8):
+        state, action = act(state, jnp.zeros(5), info(step), random=True)
+        actions.append(action)
+    numbers = np.asarray(actions)[:, 0].reshape(3, 3)
+    assert (numbers == numbers[:, :1]).all()
+    assert len({*numbers[:, 0]}) == 3
+    # The first action of each three is the one that is drawn without repetition.
+    drawn = NARL.act(fresh, jnp.zeros(5), info(2), random=True)[1]
+    assert_same(drawn, actions[3])
 
 
 @pytest.mark.parametrize(

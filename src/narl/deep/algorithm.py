@@ -218,6 +218,9 @@ class Algorithm:
         key = _key(state, info, _ACT)
         if random:
             action = self._random_action(key)
+            if (repeat := self.config.random_repeat) > 1:
+                is_repeated = (info.num_steps + 1) % repeat != 0
+                action = jnp.where(is_repeated, state.action, action)
         else:
             action = draw_action(key, state.sac.actor, obs[None], self.discrete).action[0]
         new = state._replace(real=real, obs=obs, action=action, bonus_state=bonus_state)

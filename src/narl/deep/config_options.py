@@ -59,6 +59,12 @@ class LearningOptions:
     initial_steps: int = count(
         1000, "steps with random actions before the policy acts", _TRAINING, preset=True
     )
+    random_repeat: int = count(
+        1,
+        "steps for which each of these random actions is repeated",
+        _TRAINING,
+        in_old_records=False,
+    )
     learn_after: int = count(
         1000,
         "environment steps after which the updates begin",

@@ -14,6 +14,7 @@ class AgentSettings(TypedDict, total=False):
     steps: int
     epoch_length: int
     initial_steps: int
+    random_repeat: int
     learn_after: int
     updates_per_step: int
     batch: int
