@@ -61,7 +61,7 @@ class LearningOptions:
     )
     random_repeat: int = count(
         1,
-        "steps for which each of these random actions is repeated",
+        "steps for which each random action of the beginning is repeated",
         _TRAINING,
         in_old_records=False,
     )
