@@ -43,7 +43,8 @@ test: test-fast test-slow ## all tests
 check: format-check lint types docs-check test-fast ## format, lint, types, generated pages, fast tests
 
 coverage: $(VENV)/.dev ## all tests, with the branch coverage of src/narl
-	$(PYTEST) --cov=narl --cov-branch --cov-report=term:skip-covered $(ARGS)
+	$(PYTEST) -m "not slow" --cov=narl --cov-branch --cov-report= $(ARGS)
+	$(PYTEST) -m slow --cov=narl --cov-branch --cov-append --cov-report=term:skip-covered $(ARGS)
 
 format-check: $(VENV)/.dev
 	$(BIN)/python -m ruff format --check .

@@ -78,6 +78,20 @@ def cache(programs: Path) -> None:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 
 
+MOST_MAPS = 40_000
+"""Memory maps of a process from which on compiled programs are dropped; Linux allows 65 530."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_memory_maps() -> None:
+    """Drop compiled programs before a module if there are many: each of them holds memory maps."""
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+        import jax
+
+        jax.clear_caches()
+
+
 class Trainings(NamedTuple):
     """A folder of runs with two short trainings of SAC and a tabular run, by folder name."""
 

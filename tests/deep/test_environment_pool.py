@@ -222,11 +222,11 @@ def test_training_with_an_environment_that_hangs_ends_with_one_line(bad_env, cac
     text = BAD.replace("if action[0] > 0.5:", "if True:").replace("Bad", "Hanging")
     Path("stuck_worlds.py").write_text(text)
     begin = ["train", "stuck_worlds:Hanging-v0", "--algo", "sac", "--steps", "1200"]
-    status = cli.main([*begin, "--env-timeout", "1", "--runs", "runs"])
+    status = cli.main([*begin, "--env-timeout", "3", "--runs", "runs"])
     lines = capsys.readouterr().err.splitlines()
     assert status == 1
-    (line,) = [line for line in lines if "no answer within 1 s" in line]
-    assert "Hanging-v0 (seed 0): no answer within 1 s: the environment hangs" in line
+    (line,) = [line for line in lines if "no answer within 3 s" in line]
+    assert "Hanging-v0 (seed 0): no answer within 3 s: the environment hangs" in line
     for option, value in (
         ("--env-timeout", "0"),
         ("--env-timeout", "inf"),
