@@ -15,7 +15,8 @@ from narl.report.training_summary import command_of, seeds_as_text
 
 ALGORITHMS = ["narl", "mbpo", "sac", "sombrl", "hucrl", "thompson", "maxinfo"]
 OTHER_VALUES: dict[str, Any] = {
-    "steps": 7777, "epoch_length": 123, "initial_steps": 99, "random_repeat": 5, "learn_after": 5500,
+    "steps": 7777, "epoch_length": 123, "initial_steps": 99, "learn_after": 5500,
+    "random_repeat": 5,
     "updates_per_step": 3, "batch": 17, "real_share": 0.25, "buffer": 5000,
     "target_entropy": -0.125, "hidden": (64, 32, 16), "discount": 0.9, "polyak": 1e-5,
     "learning_rate": 1e-05, "initial_temperature": 0.3, "members": 6, "elites": 2,
