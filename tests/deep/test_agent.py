@@ -140,7 +140,7 @@ def test_learning_beyond_memory_is_refused_and_the_agent_stays(cache, monkeypatc
     agent = quick_agent().learn(60)
     before = actions_of(agent)
     monkeypatch.setattr("narl.deep.device_memory.available_memory", lambda: 1000)
-    with pytest.raises(InputError, match=r"memory: it needs .* MB and 0\.0 MB are available; take"):
+    with pytest.raises(InputError, match=r"memory: it needs .* kB and 1\.0 kB are available; take"):
         agent.learn(40)
     assert actions_of(agent) == before
     monkeypatch.undo()
