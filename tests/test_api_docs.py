@@ -219,6 +219,7 @@ def test_page_of_reports_documents_every_argument() -> None:
     assert documented == expected
 
 
+@pytest.mark.slow
 def test_example_of_reports_uses_every_name_and_prints_what_it_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -177,6 +177,7 @@ def test_dry_run_estimates_from_finished_runs(call, tmp_path, monkeypatch):
     assert (cost["num_unknown"], cost["num_examples"], cost["num_trials"]) == (0, 2, 1)
 
 
+@pytest.mark.slow
 def test_dry_run_tries_out_what_was_never_run_and_stores_nothing(call, cache, tmp_path):
     answer = call(*GRID, "--dry-run", "--json")
     assert answer.status == 0, answer.err

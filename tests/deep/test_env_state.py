@@ -231,6 +231,7 @@ def continue_all(names: list[str], folder: str) -> None:
         host.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*MUJOCO, *STATE_METHODS, *REPEATED])
 def test_episode_continues_bit_for_bit_in_fresh_process(continued, name):
     here, elsewhere, state = continued[name]

@@ -22,6 +22,7 @@ def _no_warnings(monkeypatch):
     logging.getLogger("narl").setLevel(logging.NOTSET)
 
 
+@pytest.mark.slow
 def test_files_and_words_do_no_harm(tmp_path):
     made = make_quick_artifacts(tmp_path / "made")
     for tally in (

@@ -388,6 +388,7 @@ def test_every_environment_has_a_section() -> None:
 # --- the page ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_page_of_trainings_has_sections_and_no_claims() -> None:
     trainings = [
         summary(training("narl", seeds=(0, 1)), environment={"jax": "1"}),

@@ -232,6 +232,7 @@ def test_look_at_the_code_of_an_environment_has_a_time_out(tmp_path, monkeypatch
     assert seen == [2.5]
 
 
+@pytest.mark.slow
 def test_results_of_both_halves_have_columns_of_their_own(tmp_path, cache):
     runs = [*tabular_runs(1), *training_runs()]
     for run in runs:
