@@ -47,14 +47,15 @@ def either(name: str, hint: str = "", help: str | None = None) -> Any:
     )
 
 
-Switch = Annotated[bool, tyro.conf.arg(help_behavior_hint="")]
+def without_value(help: str | None = None) -> Any:
+    """Return the description of an option that is given without a value."""
+    return tyro.conf.arg(help_behavior_hint="", help=help)
+
+
+Switch = Annotated[bool, without_value()]
 """An option without a value."""
 JsonSwitch = Annotated[
-    bool,
-    tyro.conf.arg(
-        help_behavior_hint="",
-        help="print one JSON object on stdout, everything else on stderr",
-    ),
+    bool, without_value("print one JSON object on stdout, everything else on stderr")
 ]
 RunsFolder = Annotated[
     Path | None,
@@ -70,17 +71,12 @@ WandbProject = Annotated[
 ]
 TrustModule = Annotated[
     bool,
-    tyro.conf.arg(
-        help_behavior_hint="",
-        help="import the module that the run names, if its environment is like my_module:MyEnv-v0",
+    without_value(
+        "import the module that the run names, if its environment is like my_module:MyEnv-v0"
     ),
 ]
 GoOnWithAnyCode = Annotated[
-    bool,
-    tyro.conf.arg(
-        help_behavior_hint="",
-        help="go on even if the code of a user's environment has changed since",
-    ),
+    bool, without_value("go on even if the code of a user's environment has changed since")
 ]
 EnvWorkers = Annotated[
     int | None,

@@ -138,8 +138,8 @@ def _prepare_runs(experiments: Sequence[Experiment], config: Reproduce, root: Pa
     if executor == "print" and not config.each.dry_run:
         print_commands(experiments, config)
         return False
-    from narl.commands.sweep_console import SweepConsole, describe_failure
-    from narl.console import note, print_json, stdout
+    from narl.commands.sweep_console import SweepConsole, note_failures
+    from narl.console import print_json, stdout
 
     runs = _planned_runs(experiments, config)
     console = SweepConsole(runs, root, executor or "local", config.each, config.json)
@@ -155,9 +155,7 @@ def _prepare_runs(experiments: Sequence[Experiment], config: Reproduce, root: Pa
         return False
     console.run()
     statuses = console.status.read()
-    for status in statuses:
-        if status.state == "failed":
-            note(f"failed: {describe_failure(status)}")
+    note_failures(statuses)
     if missing := [status for status in statuses if status.state != "done"]:
         raise Failure(
             f"{len(missing)} of {len(statuses)} runs are not done; the same command tries again"

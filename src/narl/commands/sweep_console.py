@@ -190,13 +190,7 @@ class SweepConsole:
         ended = {x.run.id for x in self.status.read() if x.state == "done"}
         if ended:
             note(f"{len(ended)} of {len(self.runs)} runs are done already")
-        is_terminal = sys.stderr.isatty()
-        with contextlib.ExitStack() as stack:
-            live = None
-            if is_terminal:
-                live = stack.enter_context(
-                    Live(console=console_of(sys.stderr), transient=True, auto_refresh=False)
-                )
+        with live_table() as live:
 
             def show(now: bool = False) -> None:
                 nonlocal last
@@ -225,9 +219,7 @@ class SweepConsole:
             print_json({"counts": counts, "runs": runs, "seconds": round(seconds, 3)})
         else:
             stdout().print(f"{counts['done']} of {len(statuses)} runs are done")
-        for status in statuses:
-            if status.state == "failed":
-                note(f"failed: {describe_failure(status)}")
+        note_failures(statuses)
         return 0 if counts["done"] == len(statuses) else 1
 
     # --- status ---------------------------------------------------------------------------------
@@ -250,18 +242,23 @@ class SweepConsole:
 
     def _follow(self, statuses: list[RunStatus]) -> list[RunStatus]:
         """Wait until every run is done or has failed, and show a table meanwhile in a terminal."""
-        console = console_of(sys.stderr)
-        with contextlib.ExitStack() as stack:
-            live = None
-            if sys.stderr.isatty():
-                live = Live(console=console, transient=True, auto_refresh=False)
-                stack.enter_context(live)
+        with live_table() as live:
             while any(status.state not in ("done", "failed") for status in statuses):
                 if live is not None:
-                    live.update(live_view(statuses, console.height), refresh=True)
+                    live.update(live_view(statuses, live.console.height), refresh=True)
                 time.sleep(REFRESH_SECONDS)
                 statuses = self.status.read()
         return statuses
+
+
+@contextlib.contextmanager
+def live_table() -> Iterator[Live | None]:
+    """Give a table that can be updated in place; None where stderr is not a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    with Live(console=console_of(sys.stderr), transient=True, auto_refresh=False) as live:
+        yield live
 
 
 def status_table(statuses: Sequence[RunStatus]) -> Table:
@@ -287,10 +284,12 @@ def live_view(statuses: Sequence[RunStatus], height: int) -> Group:
     return Group(*lines, Text(describe_counts(count_states(statuses))))
 
 
-def describe_failure(status: RunStatus) -> str:
-    """Return the run, the error and the log of a failed run as text."""
-    label = f" ({status.run.label})" if status.run.label else ""
-    return f"{status.run.id}{label}: {status.error}; its log is {status.log}"
+def note_failures(statuses: Sequence[RunStatus]) -> None:
+    """Print a line for every failed run: its error and its log."""
+    for status in statuses:
+        if status.state == "failed":
+            label = f" ({status.run.label})" if status.run.label else ""
+            note(f"failed: {status.run.id}{label}: {status.error}; its log is {status.log}")
 
 
 def describe_counts(counts: Any) -> str:

@@ -35,7 +35,7 @@ SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
 
 
 class Size(NamedTuple):
-    """What a scale runs in an experiment on one task."""
+    """Steps, seeds and options of one scale of an experiment on one task."""
 
     steps: int
     num_seeds: int
@@ -49,7 +49,7 @@ class Size(NamedTuple):
 
 
 class TaskSize(NamedTuple):
-    """What a scale runs in an experiment over several tasks."""
+    """Tasks, seeds and options of one scale of an experiment over several tasks."""
 
     tasks: tuple[str, ...]
     num_seeds: int
