@@ -179,6 +179,23 @@ def test_optimistic_selection_equals_brute_force_under_every_option(case):
             (2, 2, False, False),
             id="spread: 1.3 deviations",
         ),
+        # A goal has the value 0, all else −50. An absolute radius leaves it out unless all members
+        # see it; a radius of one deviation (24.5, mean −20 or −30) asks for half of the members.
+        pytest.param(
+            *([0] * 5, [-50, 0, 0, 0, -50], 0.1, {"exclude": "above"}),
+            (0, 0, False, False),
+            id="a goal that three of five members see is excluded",
+        ),
+        pytest.param(
+            *([0] * 5, [-50, 0, 0, 0, -50], 1, {"exclude": "above", "radius_unit": "spread"}),
+            (0, 1, False, False),
+            id="spread: a goal that three of five members see is admitted",
+        ),
+        pytest.param(
+            *([0] * 5, [-50, 0, 0, -50, -50], 1, {"exclude": "above", "radius_unit": "spread"}),
+            (0, 0, False, False),
+            id="spread: a goal that two of five members see is excluded",
+        ),
         # r + V/2 is 11, 5, 5 with mean 7: member 0, best in reward and value, is excluded.
         pytest.param(
             *([8, 1, 4], [6, 8, 2], 3, {"exclude_by": "return"}),
