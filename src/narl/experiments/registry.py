@@ -25,6 +25,7 @@ _PLACES = {
     "exploration-tuning": "exploration_tuning:EXPERIMENT",
     "exploration": "exploration:EXPERIMENT",
     "choice": "choice:EXPERIMENT",
+    "acrobot": "acrobot:EXPERIMENT",
     "fewer-steps": "fewer_steps:EXPERIMENT",
     "fading": "fading:EXPERIMENT",
     "discrete": "discrete:EXPERIMENT",
