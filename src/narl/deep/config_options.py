@@ -63,6 +63,7 @@ class LearningOptions:
         1,
         "steps for which each random action of the beginning is repeated",
         _TRAINING,
+        preset=True,
         in_old_records=False,
     )
     learn_after: int = count(
@@ -134,6 +135,7 @@ class LearningOptions:
         "normalisation of the critics' hidden layers before the activation; layer: mean 0 and "
         "variance 1 over the units",
         group=_POLICY,
+        preset=True,
         in_old_records=False,
     )
 
@@ -212,6 +214,7 @@ class ModelOptions:
         "them several times",
         details="With 1 an epoch is one pass, as in MBPO: with 500 transitions that are two "
         "batches, and a fit can end after a dozen steps of gradient descent.",
+        preset=True,
         in_old_records=False,
         search=(1, 100),
     )
