@@ -40,7 +40,8 @@ def test_every_field_is_an_option_with_help():
 
 def test_preset_flag_marks_fields_that_presets_set():
     tasks = (f"narl/{name}-v0" for name in TASKS)
-    presets = map(find_preset, ("Hopper-v5", "MountainCarContinuous-v0", "CartPole-v1", *tasks))
+    others = "Hopper-v5", "MountainCarContinuous-v0", "CartPole-v1", "Acrobot-v1"
+    presets = map(find_preset, (*others, *tasks))
     overridden = {name for preset in presets for name in preset.overrides}
     assert {name for name, field in FIELDS.items() if field.option.preset} == overridden
 

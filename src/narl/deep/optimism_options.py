@@ -71,6 +71,7 @@ class OptimismOptions:
         minimum=0.0,
         maximum=1e30,
         none_text="every member is admitted",
+        preset=True,
         search=(0.01, 1.0),
     )
     radius_unit: Literal["absolute", "spread"] = _narl_option(

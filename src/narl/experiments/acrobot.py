@@ -36,6 +36,8 @@ SHARED: dict[str, Any] = {
 }
 """Options of every agent: with them MBPO learns the task too."""
 FREE, DEFAULT = "no radius", "above (narl's default)"
+OPTIONS = READINGS | {DEFAULT: {"radius": 0.1}}
+"""The options of every reading; Acrobot's preset has no radius."""
 TUNED = (MBPO, DEFAULT, "above, spread", FREE)
 """The readings that are compared on the tuning seeds."""
 FRESH = (FREE, DEFAULT, MBPO)
@@ -69,7 +71,7 @@ def cells(scale: Scale) -> dict[str, Config]:
         _label(kind, reading): make_config(
             ENV,
             "mbpo" if reading == MBPO else "narl",
-            **(SHARED | READINGS[reading] | _SIZES[scale].shared_options(first_seeds[kind])),
+            **(SHARED | OPTIONS[reading] | _SIZES[scale].shared_options(first_seeds[kind])),
         )
         for kind, reading in _keys(scale)
     }
