@@ -110,3 +110,12 @@ def test_seeds_are_ranges_where_they_can(seeds: tuple[int, ...], text: str) -> N
     command = f"narl train {POLE} --algo sac --seeds {text} --until-solved"
     assert command_of(config) == command
     assert config_of(command) == config
+
+
+def test_command_leaves_out_what_has_no_effect() -> None:
+    """A run from before a preset changed differs from it in an option that it does not use."""
+    config = dataclasses.replace(make_config("MountainCar-v0"), noise_scale=0.5)
+    assert command_of(config) == "narl train MountainCar-v0 --algo narl"
+    noisy = dataclasses.replace(config, noise="reward")
+    assert command_of(noisy).endswith("--noise reward --noise-scale 0.5")
+    assert config_of(command_of(noisy)) == noisy

@@ -18,6 +18,7 @@ from narl.options import (
     check_names,
     check_used_by,
     check_values,
+    has_effect,
     options_of,
 )
 from narl.validation import check_seeds
@@ -166,13 +167,18 @@ def used_options(config: Config) -> dict[str, Any]:
 
 
 def changed_options(config: Config) -> dict[str, Any]:
-    """Return the options that differ from the defaults for the algorithm and the environment."""
+    """Return the options that differ from the defaults for the algorithm and the environment.
+
+    Options without effect are left out, because a command that gives them is refused.
+    """
     preset: dict[str, Any] = {} if config.preset == Config.preset else {"preset": config.preset}
     usual = make_config(config.env, config.algo, **preset)
     if config.initial_steps != usual.initial_steps:
         # Updates begin after the initial steps, unless learn_after is given.
         usual = dataclasses.replace(usual, learn_after=config.initial_steps)
-    return preset | without_defaults(used_options(config), vars(usual))
+    used, described = used_options(config), options_of(Config)
+    changed = without_defaults(used, vars(usual))
+    return preset | {name: x for name, x in changed.items() if has_effect(described[name], used)}
 
 
 def config_from_record(record: Mapping[str, Any]) -> Config:
