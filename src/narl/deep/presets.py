@@ -204,9 +204,7 @@ _CLASSIC: Mapping[str, tuple[Mapping[str, object], TerminationFn]] = MappingProx
             termination.acrobot,
         ),
         "MountainCar-v0": (
-            _classic(
-                steps=8_000, initial_steps=1_000, solved_return=-110.0, noise_scale=0.0001
-            ),
+            _classic(steps=8_000, initial_steps=1_000, solved_return=-110.0, noise_scale=0.0001),
             termination.mountain_car,
         ),
         # The goal gives 100 once, every other step less than 0.1.
