@@ -112,13 +112,23 @@ def test_algorithms_keep_their_colours_and_labels_tell_runs_apart(traces):
     axes = narl.plot(*traces.values())
     assert labels_of(axes) == ["psrl, tau=1", "greedy", "psrl, tau=3"]
     colours = [line.get_color() for line in axes.lines]
-    assert colours[:2] == [COLOURS[ALGORITHM_COLOURS[name]].light for name in ("psrl", "greedy")]
-    assert len(set(colours)) == 3
+    psrl, greedy = (COLOURS[ALGORITHM_COLOURS[name]].light for name in ("psrl", "greedy"))
+    assert colours == [psrl, greedy, psrl]
+    assert [line.is_dashed() for line in axes.lines] == [False, False, True]
     alone = narl.plot(traces["greedy"])
     assert alone.lines[0].get_color() == colours[1]
     again = narl.plot(traces["greedy"], labels=["mine"], ax=alone)
     assert again is alone
     assert labels_of(alone) == ["greedy", "mine"]
+
+
+def test_more_curves_of_an_algorithm_than_dashes_have_other_colours(traces):
+    names = [str(number) for number in range(9)]
+    axes = narl.plot(*[traces["psrl"]] * 9, labels=names)
+    looks = [(line.get_color(), line._unscaled_dash_pattern) for line in axes.lines]
+    psrl = COLOURS[ALGORITHM_COLOURS["psrl"]].light
+    assert [colour for colour, _ in looks].count(psrl) == 6
+    assert len({str(look) for look in looks}) == 9
 
 
 def test_stored_runs_are_drawn_as_the_traces_were(traces, tmp_path):

@@ -5,6 +5,7 @@ Every algorithm has the same colour in all plots (`narl.palette`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
@@ -17,7 +18,7 @@ from narl.errors import InputError, unknown
 from narl.lazy_names import import_extra
 from narl.option_differences import differing_options
 from narl.options import as_text
-from narl.palette import ALGORITHM_COLOURS, COLOURS, Look, assign_looks
+from narl.palette import ALGORITHM_COLOURS, COLOURS, DASHES, Look, assign_looks
 from narl.run_lookup import find_run
 from narl.stats import median_iqr
 from narl.storage import METRICS_LOG, Run, UnfinishedRun, default_root, rows_from_bytes
@@ -149,13 +150,16 @@ def draw_curves(curves: Mapping[str, Curve], ax: Axes | None = None) -> Axes:
 
 
 def _looks(curves: Mapping[str, Curve]) -> dict[str, Look]:
-    """Return the looks of labels; the first curve of an algorithm has the algorithm's colour."""
+    """Return the looks of labels: the colour of the algorithm, and dashes where it has several.
+
+    The dashes are enough for six curves of an algorithm; further ones have other colours.
+    """
     fixed: dict[str, int] = {}
-    algorithms: set[str] = set()
+    counts: Counter[str] = Counter()
     for label, curve in curves.items():
-        if curve.algorithm in ALGORITHM_COLOURS and curve.algorithm not in algorithms:
+        counts[curve.algorithm] += 1
+        if curve.algorithm in ALGORITHM_COLOURS and counts[curve.algorithm] <= len(DASHES):
             fixed[label] = ALGORITHM_COLOURS[curve.algorithm]
-        algorithms.add(curve.algorithm)
     return assign_looks([list(curves)], fixed)
 
 
