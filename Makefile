@@ -59,6 +59,7 @@ docs-check: $(VENV)/.dev
 	$(BIN)/python -m narl.paper --check docs/paper-map.md
 	$(BIN)/python docs/make_options.py --check
 	$(BIN)/python docs/make_claims.py --check
+	$(BIN)/python docs/make_pictures.py --check
 
 test-fast: $(VENV)/.dev
 	$(PYTEST) -m "not slow" $(ARGS)

@@ -1,6 +1,7 @@
 """Figures and files of a report: what is drawn, what is written, and what is refused."""
 
 import dataclasses
+import io
 import re
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from narl.report import draw_figure, write_report
 from narl.report.contents import Claim, Series, Table
 from narl.report.figures import figure_bytes
 from narl.report.page import compose_page
-from narl.report.series import RANK
+from narl.report.series import MEMBERS, RANK
 
 
 def test_figure_has_the_lines_axes_and_names_of_its_chart() -> None:
@@ -57,6 +58,16 @@ def test_members_are_bars_side_by_side_with_their_bands() -> None:
     assert starts[0][1] <= starts[2][0]  # b is beside a
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "3"]
     assert axes.get_ylim()[0] == 0
+
+
+def test_nearly_empty_dots_have_a_visible_outline() -> None:
+    labels = ("ε = 0.1", "the paper, ε = 0.1")  # one colour, so that the second dot is empty
+    series = [Series(label, [3.0, 5.0], [2.0, 3.0], [1.0, 2.0], [3.0, 4.0]) for label in labels]
+    figure = draw_figure(line_chart(*series, x_label=MEMBERS))
+    file = io.StringIO()
+    figure.savefig(file, format="svg")
+    assert "fill-opacity: 0.06" in file.getvalue()
+    assert "stroke-opacity" not in file.getvalue()
 
 
 def test_intervals_have_one_row_per_series_the_first_on_top() -> None:

@@ -150,6 +150,8 @@ def _draw_beside(
             keys.append(axes.bar(at, line.y, 0.9 * width, facecolor=inside, **outline))
         else:
             dot: dict[str, Any] = {"marker": "o", "markersize": 4.5, "markerfacecolor": inside}
+            # By default the outline would be as transparent as the inside.
+            dot["markeredgecolor"] = colour
             keys += axes.plot(at, line.y, color=colour, linestyle="", **dot)
         axes.vlines(at, line.low, line.high, color=colour, linewidth=1.2)
     axes.set_xticks(range(len(values)), [format_number(x) for x in values])
