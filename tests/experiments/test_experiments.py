@@ -53,12 +53,11 @@ def test_cells_have_valid_configurations_and_equally_many_seeds(name, scale):
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
 def test_stored_trainings_are_cells_of_their_experiment(path):
-    """`choice` has been run on one of its three tasks; all others have as many runs as cells."""
     outcome = load_outcome(path)
     cells = EXPERIMENTS[outcome.id].cells(outcome.scale)
     stored = {training.label: training.run for training in outcome.trainings}
     assert {label: cells[label].run_id for label in stored} == stored
-    assert len(stored) == (40 if outcome.id == "choice" else len(cells))
+    assert len(stored) == len(cells)
 
 
 def test_ablation_uses_seeds_that_no_figure_uses():

@@ -1,12 +1,12 @@
-"""Readings of the optimistic choice among models (ours), compared on tuning seeds.
+"""Readings of the optimistic choice among models (ours), compared on InvertedPendulum.
 
-The default of narl is chosen here, so nothing is claimed.
+The seeds are kept for tuning, so nothing is claimed. `acrobot` compares readings on another task.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -18,8 +18,7 @@ from narl.experiments.analysis import (
     return_figures,
     steps_to_solve,
 )
-from narl.experiments.experiment import Experiment, Findings, Result, Scale, TaskSize
-from narl.experiments.exploration import FREE_PENDULUM, REACHER, TASKS, slug
+from narl.experiments.experiment import Experiment, Findings, Result, Scale, Size
 from narl.experiments.fig3a import ENV, TINY
 from narl.experiments.judgement import difference_table
 from narl.report.contents import Table
@@ -27,6 +26,8 @@ from narl.report.series import count_seeds
 
 if TYPE_CHECKING:
     from narl.deep.config import Config
+
+Returns = Mapping[str, Float[np.ndarray, "N E"]]
 
 TITLE = "Readings of the choice among models"
 MBPO = "MBPO"
@@ -57,122 +58,86 @@ READINGS: dict[str, dict[str, Any]] = {
 }
 """Options of every reading, beyond the task's preset."""
 MAIN = tuple(READINGS)[:7]
-"""The readings that are compared on every task."""
+"""The readings of the smaller scales."""
+TASK, MEMBERS = "InvertedPendulum", 3
+FIRST_SEED, BLOCK, NUM_BLOCKS = 200, 10, 2
+"""At the paper's scale a reading is trained in runs of ten seeds each."""
 
 
-class _Task(NamedTuple):
-    env: str
-    members: int
-    steps: int
-    readings: tuple[str, ...]
-    num_blocks: int
-    """Blocks of ten seeds; each is one run of a reading."""
-
-
-INVERTED = "InvertedPendulum"
-_TASKS = {
-    INVERTED: _Task(ENV, 3, 3_000, tuple(READINGS), 2),
-    FREE_PENDULUM: _Task(TASKS[FREE_PENDULUM].env, 5, TASKS[FREE_PENDULUM].steps, MAIN, 1),
-    REACHER: _Task(TASKS[REACHER].env, 5, TASKS[REACHER].steps, MAIN, 1),
-}
-FIRST_SEED, BLOCK = 200, 10
-
-
-_SIZES: dict[Scale, TaskSize] = {
-    "smoke": TaskSize((INVERTED,), 1, TINY | {"steps": 600}),
-    "small": TaskSize((INVERTED,), 1),
-    "paper": TaskSize((INVERTED, FREE_PENDULUM, REACHER), BLOCK),
+_SIZES: dict[Scale, Size] = {
+    "smoke": Size(600, 1, TINY),
+    "small": Size(3_000, 1),
+    "paper": Size(3_000, BLOCK),
 }
 
 
-def _readings(task: str, scale: Scale) -> tuple[str, ...]:
-    return _TASKS[task].readings if scale == "paper" else MAIN
-
-
-def _blocks(task: str, scale: Scale) -> list[tuple[int, ...]]:
-    """Return the seeds of every run of a reading."""
-    num_blocks = _TASKS[task].num_blocks if scale == "paper" else 1
+def _labels(scale: Scale) -> dict[str, list[tuple[str, int]]]:
+    """Return the labels and first seeds of every reading's runs."""
+    readings, num_blocks = (READINGS, NUM_BLOCKS) if scale == "paper" else (MAIN, 1)
     firsts = [FIRST_SEED + BLOCK * place for place in range(num_blocks)]
-    return [tuple(range(first, first + _SIZES[scale].num_seeds)) for first in firsts]
-
-
-def _label(task: str, reading: str, seeds: tuple[int, ...]) -> str:
-    return f"{task}: {reading}, seeds from {seeds[0]}"
+    return {
+        reading: [(f"{TASK}: {reading}, seeds from {first}", first) for first in firsts]
+        for reading in readings
+    }
 
 
 def cells(scale: Scale) -> dict[str, Config]:
-    """Return every reading on every task, with the same members and the same seeds."""
+    """Return every reading, with the same members and the same seeds."""
     from narl.deep.checked_config import make_config
 
-    size = _SIZES[scale]
-    found = {}
-    for name in size.tasks:
-        task = _TASKS[name]
-        shared: dict[str, Any] = {"members": task.members, "steps": task.steps}
-        for seeds in _blocks(name, scale):
-            for reading in _readings(name, scale):
-                algo = "mbpo" if reading == MBPO else "narl"
-                given = shared | READINGS[reading] | dict(size.options)
-                found[_label(name, reading, seeds)] = make_config(
-                    task.env, algo, seeds=seeds, **given
-                )
-    return found
+    return {
+        label: make_config(
+            ENV,
+            "mbpo" if reading == MBPO else "narl",
+            **({"members": MEMBERS} | READINGS[reading] | _SIZES[scale].shared_options(first)),
+        )
+        for reading, labels in _labels(scale).items()
+        for label, first in labels
+    }
 
 
-def _returns(runs: list[Result]) -> Float[np.ndarray, "N E"]:
-    """Return the evaluation returns of all seeds of several runs."""
-    return np.concatenate([evaluation_returns(run) for run in runs])
-
-
-def _table(name: str, runs: Mapping[str, list[Result]], budget: int) -> Table:
+def _table(runs: Mapping[str, list[Result]], returns: Returns, budget: int) -> Table:
     rows: list[list[Any]] = []
     for reading, found in runs.items():
         times = np.concatenate([steps_to_solve(run) for run in found])
-        solved = [int(np.isfinite(times).sum()), float(capped(times, budget).mean())]
         rows.append(
-            [reading, len(times), *(solved if name == INVERTED else [None, None])]
-            + return_figures(_returns(found))
+            [reading, len(times), int(np.isfinite(times).sum())]
+            + [float(capped(times, budget).mean()), *return_figures(returns[reading])]
         )
     rows.sort(key=lambda row: -row[4])
     return Table(
-        f"choice-{slug(name)}",
-        name,
+        "choice-invertedpendulum",
+        TASK,
         ["reading", "seeds", "seeds that solve it", "steps to solve", *RETURN_COLUMNS],
         rows,
         "In the order of the mean return over the training. A seed that did not solve "
-        f"InvertedPendulum counts as {budget} steps; the other tasks have no such limit.",
+        f"InvertedPendulum counts as {budget} steps.",
     )
 
 
 def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
-    """Return a table per task and the differences from MBPO; nothing is claimed on these seeds."""
-    size = _SIZES[scale]
-    budget = size.options.get("steps", _TASKS[INVERTED].steps)
-    tasks = {
-        name: {
-            reading: [results[_label(name, reading, seeds)] for seeds in _blocks(name, scale)]
-            for reading in _readings(name, scale)
-        }
-        for name in size.tasks
+    """Return the table and the differences from MBPO; nothing is claimed on these seeds."""
+    runs = {
+        reading: [results[label] for label, _ in labels]
+        for reading, labels in _labels(scale).items()
     }
-    counts = "; ".join(
-        f"{name}: {count_seeds(sum(map(len, _blocks(name, scale))))}" for name in tasks
-    )
+    returns = {
+        reading: np.concatenate([evaluation_returns(run) for run in found])
+        for reading, found in runs.items()
+    }
+    over_training = {reading: values.mean(axis=1) for reading, values in returns.items()}
     return Findings(
-        about=f"NARL with every reading of the choice among models, and MBPO with as many members "
-        f"({counts}; all from {FIRST_SEED} on). In the names, above and ball are what the radius "
-        "excludes, and update is the choice in the target of every update (`--optimism-at "
-        "update`). The seeds are kept for tuning: these tables choose narl's default and prove "
-        "nothing.",
+        about="NARL with every reading of the choice among models, and MBPO with as many members "
+        f"({TASK}, {count_seeds(len(returns[MBPO]))}, from {FIRST_SEED} on). In the names, above "
+        "and ball are what the radius excludes, and update is the choice in the target of every "
+        "update (`--optimism-at update`). The seeds are kept for tuning: these tables choose "
+        "narl's default and prove nothing.",
         charts=[],
         tables=[
-            *(_table(name, runs, budget) for name, runs in tasks.items()),
+            _table(runs, returns, _SIZES[scale].steps),
             difference_table(
                 "choice-differences",
-                {
-                    name: {reading: _returns(x).mean(axis=1) for reading, x in runs.items()}
-                    for name, runs in tasks.items()
-                },
+                {TASK: over_training},
                 MBPO,
                 "return over the training",
                 "reading",
