@@ -74,7 +74,7 @@ def completion_script(shell: Shell) -> str:
     if shell == "fish":
         return _fish(words)
     script = _bash(words)
-    return f"autoload -U +X bashcompinit && bashcompinit\n{script}" if shell == "zsh" else script
+    return _ZSH + script if shell == "zsh" else script
 
 
 def _help_of(command: str) -> str:
@@ -118,6 +118,11 @@ def _other_words(command: str) -> tuple[str, ...]:
     return ("bash", "zsh", "fish") if command == "completion" else ()
 
 
+_ZSH = """\
+(( $+functions[compdef] )) || { autoload -U compinit && compinit; }
+autoload -U +X bashcompinit && bashcompinit
+"""
+"""Loads what runs a completion script of bash; a zsh without a `~/.zshrc` has not loaded it."""
 _BASH = string.Template("""\
 _narl() {
     local cur="$${COMP_WORDS[COMP_CWORD]}" prev="$${COMP_WORDS[COMP_CWORD-1]}" words=""
