@@ -172,7 +172,11 @@ class KeepBest:
         return f"KeepBest: mean return {figure(self.mean_return)} at step {self.step}{where}"
 
     def start(self, agent: Agent) -> None:
-        """Keep policies of this agent; `Agent.learn` calls it."""
+        """Keep policies of this agent; `Agent.learn` calls it.
+
+        Args:
+            agent: The agent.
+        """
         self._agent = agent
 
     def __call__(self, row: Mapping[str, Any]) -> None:
@@ -218,7 +222,11 @@ class SaveEvery:
         self._last = 0
 
     def start(self, agent: Agent) -> None:
-        """Save this agent; `Agent.learn` calls it."""
+        """Save this agent; `Agent.learn` calls it.
+
+        Args:
+            agent: The agent.
+        """
         self._agent, self._last = agent, agent.num_steps
 
     def __call__(self, row: Mapping[str, Any]) -> None:

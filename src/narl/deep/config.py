@@ -117,12 +117,19 @@ class Config(OptimismOptions, ModelOptions, LearningOptions):
         """Return how many imagined transitions count while rollouts have this length.
 
         They are at least those of one fit: where epochs are short, one fit serves several epochs.
+
+        Args:
+            length: The steps of a rollout.
         """
         per_epoch = math.ceil(self.rollout_batch * self.epoch_length / self.model_every)
         return max(self.retain_epochs * per_epoch, self.rollout_batch) * length
 
     def rollout_length_at(self, step: int) -> int:
-        """Return the rollout length k at an environment step."""
+        """Return the rollout length k at an environment step.
+
+        Args:
+            step: The number of environment steps so far.
+        """
         epoch = max(step - self.initial_steps, 0) // self.epoch_length
         return rollout_length(self.rollout_schedule, epoch)
 
@@ -141,6 +148,10 @@ class Config(OptimismOptions, ModelOptions, LearningOptions):
 
         By default it is minus the number of actions, or half of the largest entropy log n of n
         discrete actions.
+
+        Args:
+            action_dim: The dimension of an action, or the number of discrete actions.
+            discrete: Whether the actions are discrete.
         """
         if self.target_entropy is not None:
             return self.target_entropy

@@ -141,7 +141,19 @@ class Policy(Described):
         return Description(f"policy of {counted(len(self.seeds), 'seed')}", facts)
 
     def actor(self, seed: int | None = None) -> Network:
-        """Return the network of one seed; by default the first."""
+        """Return the network of one seed.
+
+        Args:
+            seed: One of `seeds`; by default the first.
+
+        Returns:
+            Layers of NumPy arrays, each with ``w`` and ``b``.
+
+        Example:
+            >>> policy = narl.SAC("Pendulum-v1", seeds=(0, 1), hidden=(8, 4)).policy
+            >>> [layer.w.shape for layer in policy.actor(seed=1)]
+            [(3, 8), (8, 4), (4, 2)]
+        """
         seed = self.seeds[0] if seed is None else seed
         if seed not in self.seeds:
             more = ", …" if len(self.seeds) > 10 else ""

@@ -132,9 +132,10 @@ def open_unfinished_run(path: Path) -> UnfinishedRun:
     return UnfinishedRun(path, config, max(every, 1), problems, version, keep_data)
 
 
-def list_unfinished_runs(root: Path) -> list[UnfinishedRun]:
+def list_unfinished_runs(root: Path | str) -> list[UnfinishedRun]:
     """Return every unfinished run under a root, the latest first."""
-    runs = [open_unfinished_run(root / f"{id_}{PART_SUFFIX}") for id_ in _unfinished_ids(root)]
+    ids = _unfinished_ids(Path(root))
+    runs = [open_unfinished_run(Path(root) / f"{id_}{PART_SUFFIX}") for id_ in ids]
     return sorted(runs, key=lambda run: (run.time, run.id), reverse=True)
 
 
@@ -162,7 +163,7 @@ def remove_unfinished_run(path: Path) -> None:
         remove_folder(path)
 
 
-def find_run(root: Path, text: str, *, unfinished_first: bool = False) -> Run | UnfinishedRun:
+def find_run(root: Path | str, text: str, *, unfinished_first: bool = False) -> Run | UnfinishedRun:
     """Return the run with this id, beginning of an id or folder of any name.
 
     `find_run_folder` says which one it is.
@@ -173,14 +174,14 @@ def find_run(root: Path, text: str, *, unfinished_first: bool = False) -> Run | 
     return load_run(path) if is_run_id(path.name) else load_run_at(path)
 
 
-def find_run_folder(root: Path, text: str, *, unfinished_first: bool = False) -> Path:
+def find_run_folder(root: Path | str, text: str, *, unfinished_first: bool = False) -> Path:
     """Return the folder of the run with this id, beginning of an id or folder, without reading it.
 
     A finished and an unfinished run of one id may both be there, after a fresh training that was
     stopped: the id then means the finished one, unless `unfinished_first`; `<id>.part` always
     means the unfinished one.
     """
-    folder = Path(text)
+    root, folder = Path(root), Path(text)
     # Unlike methods of Path, these functions take names that are too long for a file, too.
     if os.path.isfile(folder / TRAINING_FILE) or os.path.isfile(folder / MANIFEST):
         return folder

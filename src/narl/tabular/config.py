@@ -97,7 +97,7 @@ class Config:
         return dataclasses.replace(self, options=dataclasses.replace(self.options, **common))
 
     def make_mdp(self) -> TabularMDP:
-        """Build the environment; a file is read anew at every call."""
+        """Return the environment; a file is read anew at every call."""
         from narl.tabular.envs import make
         from narl.tabular.mdp import scale_rewards
 
@@ -107,7 +107,13 @@ class Config:
     def record(self, mdp: TabularMDP | None = None) -> dict[str, Any]:
         """Return the JSON that a run folder records; the run's id is a hash of it.
 
-        ``mdp`` is the result of `make_mdp`, where the caller has it already.
+        Args:
+            mdp: The result of `make_mdp`, where the caller has it already.
+
+        Example:
+            >>> config = narl.tabular.make_config("psrl", "riverswim", episodes=50, seeds="0:3")
+            >>> config.record()["episodes"], config.record()["options"]["tau"]
+            (50, 1.0)
         """
         mdp = self.make_mdp() if mdp is None else mdp
         return {

@@ -106,7 +106,19 @@ class TabularMDP(Described):
         return {"p": self.prob, "successors": np.where(used, self.successors, 0)}
 
     def next_state(self, state: int, action: int) -> Float[Array, " S"]:
-        """Return the distribution of the next state after one pair."""
+        """Return the distribution of the next state after one state and action.
+
+        Args:
+            state: The state, from 0.
+            action: The action, from 0.
+
+        Returns:
+            One probability for every state.
+
+        Example:
+            >>> narl.tabular.deep_sea(3).next_state(0, 0).sum().item()
+            1.0
+        """
         row = self.prob[state, action]
         if self.successors is None:
             return row

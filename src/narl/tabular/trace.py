@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, UInt
 
 from narl.decomposition import Decomposition, decompose
-from narl.display import Described, Description, counted, figure
+from narl.display import Described, Description, counted, figure, figures_over_seeds
 from narl.plotting import SUMS, Curve, data_frame, draw_curves, tabular_curve
 
 if TYPE_CHECKING:
@@ -96,8 +96,20 @@ class Trace(Described):
     def plot(self, *metrics: str, ax: Axes | None = None) -> Axes:
         """Draw metrics against the episode: median and quartiles over the seeds.
 
-        By default these are the cumulative regret and its two terms (Eq. 1): optimism and
-        estimation error. `narl.plot` draws several traces.
+        `narl.plot` draws several traces.
+
+        Args:
+            *metrics: regret, optimism, estimation_error, value or realised_return; by default the
+                first three, summed over the episodes (Eq. 1).
+            ax: The axes to draw into; by default new ones.
+
+        Returns:
+            The axes.
+
+        Example:
+            >>> trace = narl.tabular.run("psrl", "riverswim", 50, seeds=range(2))
+            >>> len(trace.plot().lines), trace.plot("value").get_ylabel()
+            (3, "the agent's own value")
         """
         names = metrics or tuple(SUMS)
         curves = {SUMS.get(name, name): self.curve(name) for name in names}
@@ -109,7 +121,19 @@ class Trace(Described):
         return axes
 
     def curve(self, metric: str | None = None) -> Curve:
-        """Return a metric for `narl.plot`; by default the cumulative regret."""
+        """Return a metric as a curve, which `narl.plot` draws.
+
+        Args:
+            metric: One of those of `plot`; by default the cumulative regret.
+
+        Returns:
+            A named tuple with ``x``, ``values`` [seeds, episodes] and labels.
+
+        Example:
+            >>> trace = narl.tabular.run("psrl", "riverswim", 50, seeds=range(2))
+            >>> trace.curve("value").values.shape
+            (2, 50)
+        """
         return tabular_curve(
             self._scores(), metric, algorithm=self.agent, env=self.env, settings=self.options
         )
@@ -125,12 +149,16 @@ class Trace(Described):
     def _describe(self) -> Description:
         num_seeds, num_episodes = self.regret.shape
         name = f"{self.agent or 'agent'}{f' on {self.env}' if self.env else ''}"
-        terms = zip(SUMS.values(), self.decomposition, strict=True)
-        sums = {term: figure(float(np.median(x.sum(axis=1))), 2) for term, x in terms}
+        worst = int(np.argmax(self.regret.sum(axis=1)))
+        terms = zip(SUMS.values(), (x.sum(axis=1) for x in self.decomposition), strict=True)
+        sums = {
+            term: figures_over_seeds(float(np.median(x)), float(x.mean()), float(x[worst]))
+            for term, x in terms
+        }
         facts = {
             "V*": figure(self.v_star, 4),
             **sums,
-            "regret": f"{sums['regret']} (sum over the episodes, median over the seeds)",
+            "regret": f"{sums['regret']} (sum over the episodes)",
             "solved": self._solved_as_text(),
             "time": f"{self.run_seconds:.1f} s, and {self.compile_seconds:.1f} s to compile",
         }
