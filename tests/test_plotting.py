@@ -98,7 +98,11 @@ def test_trace_says_what_it_is(traces):
     lines = repr(traces["psrl"]).splitlines()
     assert lines[0] == "Trace of psrl on riverswim: 12 episodes, 3 seeds"
     assert len(lines) < 10
-    assert f"{np.median(traces['psrl'].regret.sum(axis=1)):.2f}" in lines[2]
+    regret, optimism = (x.sum(axis=1) for x in (traces["psrl"].regret, traces["psrl"].optimism))
+    figures = f"{np.median(regret):.2f} median, {regret.mean():.2f} mean, {regret.max():.2f} worst"
+    assert lines[2].split(maxsplit=1) == ["regret", f"{figures} seed (sum over the episodes)"]
+    # The worst seed is that with the largest regret.
+    assert lines[3].endswith(f", {optimism[regret.argmax()]:.2f} worst seed")
     assert "<table>" in traces["psrl"]._repr_html_()
     sea = narl.run("psrl", narl.tabular.deep_sea(3), 30, [0])
     assert "of 1 seed" in repr(sea)
