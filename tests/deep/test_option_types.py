@@ -10,6 +10,7 @@ import pytest
 
 from narl.deep.config import Config
 from narl.deep.option_types import AgentSettings, Settings
+from narl.deep.training_run import TrainingOptions, TrainingSettings
 from narl.options import option_fields
 from narl.tabular.checked_options import all_option_fields
 from narl.tabular.config import Config as TabularConfig
@@ -33,6 +34,10 @@ def test_settings_of_agents_are_the_fields_of_the_configuration():
     whole = typing.get_type_hints(Settings)
     assert set(whole) == set(declared) - {"env", "algo"}
     assert whole["termination"] == declared["termination"]
+
+
+def test_settings_of_a_training_are_the_fields_of_its_options():
+    assert typing.get_type_hints(TrainingSettings) == typing.get_type_hints(TrainingOptions)
 
 
 def kinds_of(hint: typing.Any) -> set[typing.Any]:
@@ -81,6 +86,9 @@ def test_mypy_finds_misspelled_and_mistyped_settings(tmp_path):
         "narl.tabular.make_config('psrl', 'riverswim', episodes=9, seeds='0:3', tau=2.0)\n"
         "narl.tabular.make_config('psrl', 'riverswim', alpha=3)\n"
         "narl.tabular.make_config('psrl', 'riverswim', episodes='9')\n"
+        "narl.deep.run_training([], 'runs', fresh=True, on_epoch=lambda row: False)\n"
+        "narl.deep.run_training([], 'runs', frehs=True)\n"
+        "narl.deep.run_training([], 'runs', keep_data='yes')\n"
     )
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", str(program)],
@@ -90,4 +98,4 @@ def test_mypy_finds_misspelled_and_mistyped_settings(tmp_path):
         check=False,
     )
     lines = [line for line in done.stdout.splitlines() if "program.py" in line and "error" in line]
-    assert [int(line.split(":")[1]) for line in lines] == [2, 3, 6, 7, 9, 10], done.stdout
+    assert [int(line.split(":")[1]) for line in lines] == [2, 3, 6, 7, 9, 10, 12, 13], done.stdout

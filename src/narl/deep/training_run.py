@@ -12,7 +12,7 @@ import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -79,8 +79,24 @@ class TrainingOptions:
         return self.fresh or self.unfinished
 
 
+class TrainingSettings(TypedDict, total=False):
+    """The fields of `TrainingOptions` as a type of keywords, for editors and type checkers."""
+
+    on_start: Callable[[], None]
+    on_epoch: OnEpoch
+    on_step: Callable[[int], None]
+    on_resume: Callable[[int], None]
+    should_stop: Callable[[], bool]
+    checkpoint_every: int
+    fresh: bool
+    unfinished: bool
+    any_code: bool
+    keep_data: bool
+    parts: UserParts
+
+
 def run_training(
-    configs: Sequence[Config], root: Path | str, **options: Any
+    configs: Sequence[Config], root: Path | str, **options: Unpack[TrainingSettings]
 ) -> list[tuple[storage.Run, bool]]:
     """Return the finished run of every configuration, and whether it was found in the store.
 
