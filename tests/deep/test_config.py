@@ -40,7 +40,8 @@ def test_every_field_is_an_option_with_help():
 
 def test_preset_flag_marks_fields_that_presets_set():
     tasks = (f"narl/{name}-v0" for name in TASKS)
-    others = "Hopper-v5", "MountainCarContinuous-v0", "CartPole-v1", "Acrobot-v1"
+    discrete = "CartPole-v1", "Acrobot-v1", "LunarLander-v3"
+    others = "Hopper-v5", "MountainCarContinuous-v0", *discrete
     presets = map(find_preset, (*others, *tasks))
     overridden = {name for preset in presets for name in preset.overrides}
     assert {name for name, field in FIELDS.items() if field.option.preset} == overridden
@@ -50,6 +51,7 @@ def test_preset_flag_marks_fields_that_presets_set():
 def test_default_in_words_is_that_of_presets_and_config(name):
     in_words, default = Option("").default_as_text, FIELDS[name].default
     presets = {f"narl/{task}": find_preset(f"narl/{task}-v0").overrides for task in TASKS}
+    presets["LunarLander"] = find_preset("LunarLander-v3").overrides
     assert presets.pop("narl/HalfCheetah") == find_preset("HalfCheetah-v5").overrides  # MBPO's
     own = [task for task, preset in presets.items() if preset.get(name, default) != default]
     mbpo = in_words(find_preset("Hopper-v5").overrides[name])

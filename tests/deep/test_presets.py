@@ -93,6 +93,12 @@ def test_known_termination_holds_only_for_fitting_arguments(kwargs, expected):
     assert find_preset("Hopper-v5", kwargs).termination == expected
 
 
+def test_preset_of_lunar_lander_is_for_discrete_actions():
+    assert find_preset("LunarLander-v3").termination is None
+    assert find_preset("LunarLander-v3", {"gravity": -5.0}) is not None
+    assert find_preset("LunarLander-v3", {"continuous": True}) is None
+
+
 def test_help_of_train_lists_the_environments_with_a_preset():
     listed = re.search(r"preset \((.*) and the tasks narl/…\)", TrainArguments.__doc__, re.DOTALL)
     ids = [id_ for id_ in gymnasium.registry if find_preset(id_) and not id_.startswith("narl/")]

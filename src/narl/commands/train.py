@@ -49,7 +49,7 @@ class TrainArguments:
       or a file my_module.py in this folder.
     - An option that is left out has the value of the environment's preset (InvertedPendulum,
       Hopper, HalfCheetah, Walker2d, Ant, Humanoid, MountainCarContinuous, CartPole, Acrobot,
-      MountainCar and the tasks narl/…), or else its default.
+      MountainCar, LunarLander and the tasks narl/…), or else its default.
     - An option with algorithms in brackets has an effect with these algorithms only.
     - A checkpoint is written after every epoch and after Ctrl-C. The same command, or narl resume,
       continues from there. A finished run is stored, and found when the command is repeated.

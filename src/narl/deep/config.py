@@ -40,7 +40,7 @@ class Config(OptimismOptions, ModelOptions, LearningOptions):
     obs_scaling: Literal["bounds", "none"] = option(
         "bounds",
         "bounds: observations with finite bounds are mapped to [-1, 1]",
-        default_text="none in MBPO's presets, else bounds",
+        default_text="none in MBPO's presets and for LunarLander, else bounds",
         preset=True,
         group=_EPISODES,
     )

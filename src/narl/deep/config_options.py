@@ -81,12 +81,13 @@ class LearningOptions:
         preset=True,
         search=(5, 40),
     )
-    batch: int = count(256, "transitions per update", _TRAINING, search=(64, 512))
+    batch: int = count(256, "transitions per update", _TRAINING, preset=True, search=(64, 512))
     real_share: float = number(
         0.05,
         "share of a batch that comes from the environment, not from the models",
         _TRAINING,
         used_by=MODEL_BASED,
+        preset=True,
         between=(0.0, 1.0),
         search=(0.01, 0.5),
     )
@@ -109,7 +110,12 @@ class LearningOptions:
         group=_POLICY,
     )
     discount: float = number(
-        0.99, "discount factor γ", _POLICY, between=(0.0, 1.0), search=(0.95, 0.999)
+        0.99,
+        "discount factor γ",
+        _POLICY,
+        preset=True,
+        between=(0.0, 1.0),
+        search=(0.95, 0.999),
     )
     polyak: float = number(
         0.005,
@@ -259,7 +265,10 @@ class ModelOptions:
         search=(1, 10),
     )
     draw: Literal["sample", "mean"] = _model_option(
-        "sample", "prediction of a model: a sample from its Gaussian, or the mean", group=_ROLLOUTS
+        "sample",
+        "prediction of a model: a sample from its Gaussian, or the mean",
+        group=_ROLLOUTS,
+        preset=True,
     )
     termination: Literal["auto", "known", "learned", "never"] = _model_option(
         "auto",

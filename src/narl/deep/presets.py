@@ -185,7 +185,7 @@ def _classic(**others: object) -> Mapping[str, object]:
     return _task(**(rates | steady | others))  # type: ignore[arg-type]
 
 
-_CLASSIC: Mapping[str, tuple[Mapping[str, object], TerminationFn]] = MappingProxyType(
+_CLASSIC: Mapping[str, tuple[Mapping[str, object], TerminationFn | None]] = MappingProxyType(
     {
         "CartPole-v1": (
             _classic(steps=5_000, initial_steps=500, epoch_length=500, solved_return=475.0),
@@ -207,6 +207,31 @@ _CLASSIC: Mapping[str, tuple[Mapping[str, object], TerminationFn]] = MappingProx
             _classic(steps=8_000, initial_steps=1_000, solved_return=-110.0, noise_scale=0.0001),
             termination.mountain_car,
         ),
+        # With these rates the agent lands instead of hovering (docs/decisions.md, 121). What ends
+        # an episode, a crash or coming to rest, cannot be seen in the observation.
+        "LunarLander-v3": (
+            _task(
+                steps=100_000,
+                initial_steps=1_000,
+                epoch_length=5_000,
+                updates_per_step=1,
+                batch=128,
+                real_share=0.8,
+                solved_return=200.0,
+                target_entropy=0.5,
+                hidden=(128, 128),
+                discount=0.995,
+                polyak=0.01,
+                learning_rate=5e-4,
+                critic_norm="layer",
+                model_every=4_000,
+                rollout_batch=40_000,
+                draw="mean",
+                obs_scaling="none",
+                radius=None,
+            ),
+            None,
+        ),
         # The goal gives 100 once, every other step less than 0.1.
         "MountainCarContinuous-v0": (
             _task(
@@ -224,7 +249,7 @@ _CLASSIC: Mapping[str, tuple[Mapping[str, object], TerminationFn]] = MappingProx
         ),
     }
 )
-"""Settings of tasks of classic control, and the rules by which their episodes end."""
+"""Settings of tasks of Gymnasium, and the rules by which their episodes end if they are known."""
 
 
 @implements("app:d")
@@ -251,7 +276,7 @@ def find_preset(env_id: str, env_kwargs: Mapping[str, object] | None = None) -> 
     plain_id = env_id.removeprefix("gymnasium:").removeprefix("narl:")
     name, _, version = plain_id.rpartition("-")
     given = env_kwargs or {}
-    if plain_id in _CLASSIC:
+    if plain_id in _CLASSIC and not given.get("continuous", False):
         overrides, rule = _CLASSIC[plain_id]
         return Preset(env_id, overrides, None if "goal_velocity" in given else rule)
     if version == "v0":
