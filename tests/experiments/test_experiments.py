@@ -110,6 +110,34 @@ def test_outcome_has_every_training_with_command_and_returns():
     assert (training.steps, training.returns) == ([100, 200], [[1.0, 0.3333333], [None, 9.0]])
     assert (training.seconds, training.replicas, training.device) == (12.3, 2, "cpu")
     assert found.runs == ["x", "x"]
+    assert [run.label for run in found.tabular_runs] == ["greedy"]
+
+
+def test_outcome_has_the_scores_of_every_seed_of_a_tabular_run():
+    # V* = 2. Seed 0: V(π) = 1.5, 2 and Ṽ = 3, 2.5; seed 1: V(π) = 0, 1 and Ṽ = 1, 1.
+    result = tabular_result([[0.5, 0.0], [2.0, 1.0]], [[3.0, 2.5], [1.0, 1.0]], solved=[7, None])
+    cell = dataclasses.replace(result.cell, seeds=(4, 6))
+    results = {"greedy": dataclasses.replace(result, cell=cell)}
+    experiment = EXPERIMENTS["fig1a"]._replace(
+        seed_scores=lambda result: {"first": result.array("value")[:, 0].tolist()}
+    )
+    found = outcome_of(experiment, "small", results, Findings("About.", [], [], []))
+    (run,) = found.tabular_runs
+    assert (run.label, run.run, run.seeds, run.episodes) == ("greedy", "x", [4, 6], 2)
+    assert run.command == "narl tabular greedy riverswim --seeds 4,6 --episodes 1000"
+    assert run.seed_scores == {
+        "regret": [0.5, 3.0],
+        "optimism": [-1.5, 2.0],
+        "estimation_error": [2.0, 1.0],
+        "solved_episode": [7, None],
+        "first": [3.0, 1.0],
+    }
+
+
+def test_scores_that_claims_quote_are_stored_by_hand():
+    result = tabular_result([[1.0, 2.0, 4.0, 8.0]], [[9.0, 2.1, 2.5, 2.4]])
+    assert table1.seed_scores(result) == {"half_way_regret": [3.0]}
+    assert fig1b.seed_scores(result) == {"close_from_episode": [2.0]}  # |Ṽ − 2| ≤ 0.5
 
 
 def test_trainings_of_one_shape_form_a_batch_and_tabular_runs_stand_alone():

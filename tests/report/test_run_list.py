@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from test_page import HOSTILE
 
 from narl.commands.train import COMMAND
 from narl.deep.checked_config import make_config
-from narl.report.contents import Claim, Section, Training, load_outcome, save_outcome
+from narl.report.contents import Claim, Section, TabularRun, Training, load_outcome, save_outcome
 from narl.report.page import compose_page
 from narl.storage.files import CHECKSUM
 
@@ -27,6 +28,14 @@ TRAINING = Training(
     seconds=105.04,
     replicas=30,
     device="NVIDIA H200",
+)
+TABULAR_RUN = TabularRun(
+    label="UCRL2",
+    run="tabular-ucrl2-0123",
+    command="narl tabular ucrl2 riverswim --seeds 4,6 --episodes 1000",
+    seeds=[4, 6],
+    episodes=1000,
+    seed_scores={"regret": [1.5, -20.0], "solved_episode": [7, None]},
 )
 
 
@@ -62,10 +71,34 @@ def test_claims_lead_to_the_list_of_runs() -> None:
     assert "exp-smoke-runs" not in HtmlReader(compose_page([without])).links()
 
 
-def test_hostile_text_in_a_training_stays_text() -> None:
-    names = ("label", "run", "command", "device")
+def tabular_section(**changes: object) -> Section:
+    run = dataclasses.replace(TABULAR_RUN, **changes)
+    return small_section(runs=[run.run, "another-45"], tabular_runs=[run])
+
+
+def test_list_has_the_scores_of_every_seed_of_a_tabular_run() -> None:
+    reader = HtmlReader(compose_page([tabular_section()]))
+    (listed,) = reader.find("details", "runs")
+    assert TABULAR_RUN.command in reader.texts("code", "command")
+    assert "runtabular-ucrl2-0123episodes1,000" in listed.text
+    rows = ["seedregretsolved episode", "41.57", "6−20–"]
+    assert [row for row in reader.texts("tr") if row in rows] == rows
+    assert "another-45" in reader.texts("li")
+    assert reader.texts("li").count(TABULAR_RUN.run) == 0
+
+
+@pytest.mark.parametrize(
+    ("section", "names"),
+    [
+        (training_section, ("label", "run", "command", "device")),
+        (tabular_section, ("label", "run", "command")),
+    ],
+)
+def test_hostile_text_in_a_run_stays_text(
+    section: Callable[..., Section], names: tuple[str, ...]
+) -> None:
     pages = [
-        HtmlReader(compose_page([training_section(**dict.fromkeys(names, text))]))
+        HtmlReader(compose_page([section(**dict.fromkeys(names, text))]))
         for text in (HOSTILE, "harmless")
     ]
     assert [e.tag for e in pages[0].elements] == [e.tag for e in pages[1].elements]
@@ -82,12 +115,19 @@ def test_trainings_are_stored_with_a_row_of_numbers_per_line(tmp_path: Path) -> 
     assert (loaded.trainings, loaded.about) == ([TRAINING], about)
 
 
-def test_outcomes_without_trainings_still_load(tmp_path: Path) -> None:
+def test_tabular_runs_are_stored_with_a_row_of_numbers_per_score(tmp_path: Path) -> None:
+    path = save_outcome(dataclasses.replace(fig1a(), tabular_runs=[TABULAR_RUN]), tmp_path)
+    assert '"solved_episode": [7,null]' in path.read_text()
+    assert load_outcome(path).tabular_runs == [TABULAR_RUN]
+
+
+def test_outcomes_without_lists_of_runs_still_load(tmp_path: Path) -> None:
     path = save_outcome(fig1a(), tmp_path)
     values = json.loads(path.read_text())
-    del values["trainings"], values[CHECKSUM]
+    del values["trainings"], values["tabular_runs"], values[CHECKSUM]
     path.write_text(json.dumps(values))
-    assert load_outcome(path).trainings == []
+    loaded = load_outcome(path)
+    assert (loaded.trainings, loaded.tabular_runs) == ([], [])
 
 
 STORED = [path for path in sorted(RESULTS.glob("*-paper.json")) if load_outcome(path).trainings]

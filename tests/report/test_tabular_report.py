@@ -1,12 +1,14 @@
 """Runs of `narl tabular` as sections of a report."""
 
 import dataclasses
+import shlex
 
 import numpy as np
 import pytest
 
 from narl import storage
-from narl.report.tabular_report import tabular_sections
+from narl.commands.tabular import COMMAND
+from narl.report.tabular_report import command_of, tabular_sections
 from narl.tabular import riverswim, save_npz
 from narl.tabular.config import make_config
 from narl.tabular.stored_run import run_config
@@ -70,6 +72,31 @@ def test_section_names_the_command_that_runs_the_same_again(tmp_path, options, c
     run = stored(tmp_path, **options)
     (section,) = tabular_sections([run])
     assert command in section.introduction[0].command
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"agent": "narl-ucrl", "preset": "paper"},
+        {"agent": "narl-ucrl", "preset": "paper", "clip_reward": True, "members": 3},
+        {"agent": "narl-ucrl", "noise": "bootstrap", "empty": "none"},
+        {"env": "deep-sea", "size": 4, "until_solved": True, "seeds": (3, 5)},
+        {"agent": "ucbvi", "bonus": "bernstein", "scale": 0.003, "horizon": 6},
+        {"env": "random-mdp", "env_seed": 2, "preset": "strong-prior"},
+    ],
+)
+def test_command_of_a_configuration_gives_the_same_configuration(options):
+    given = {"agent": "psrl", "env": "riverswim"} | options
+    config = make_config(**given)
+    words = shlex.split(command_of(config))
+    assert words[:4] == ["narl", "tabular", given["agent"], given["env"]]
+    assert make_config(**COMMAND.parse(words[2:])[0]) == config
+
+
+def test_command_leaves_out_defaults_but_seeds_and_episodes():
+    config = make_config("narl-ucrl", "riverswim", c=0.005, members=3)
+    expected = "narl tabular narl-ucrl riverswim --seeds 0:20 --episodes 1000 --members 3"
+    assert command_of(config) == expected
 
 
 def test_run_of_a_file_names_the_command_that_shows_it(tmp_path):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from narl import storage
+from narl.decomposition import decompose
 from narl.grouping import group_by
 from narl.report.contents import (
     ENVIRONMENT,
@@ -18,6 +19,7 @@ from narl.report.contents import (
     Claim,
     Outcome,
     Table,
+    TabularRun,
     Training,
     rounded,
 )
@@ -93,6 +95,8 @@ class Experiment(NamedTuple):
     """Returns the configurations to run, by label."""
     analyse: Callable[[Scale, Mapping[str, Result]], Findings]
     """Returns charts, tables and claims from the results, by label."""
+    seed_scores: Callable[[Result], Mapping[str, Sequence[float]]] = lambda result: {}
+    """Returns further scores of a tabular run, by name, that the claims quote: one per seed."""
 
 
 class ExperimentHooks(NamedTuple):
@@ -231,6 +235,11 @@ def _outcome(
         notes=notes,
         runs=[result.run.id for result in results.values()],
         trainings=[_training(label, x) for label, x in results.items() if is_training(x.cell)],
+        tabular_runs=[
+            _tabular_run(label, result, experiment.seed_scores(result))
+            for label, result in results.items()
+            if not is_training(result.cell)
+        ],
         environment={name: environment[name] for name in recorded if name in environment},
     )
 
@@ -251,4 +260,25 @@ def _training(label: str, result: Result) -> Training:
         seconds=round(metrics["seconds"]["total"], 1),
         replicas=metrics.get("replicas"),
         device=result.run.environment.get("device"),
+    )
+
+
+def _tabular_run(label: str, result: Result, further: Mapping[str, Sequence[float]]) -> TabularRun:
+    """Return a tabular run with the scores of every seed."""
+    from narl.report.tabular_report import command_of
+
+    cell, metrics = result.cell, result.run.metrics
+    assert isinstance(cell, TabularConfig)
+    values = metrics["v_star"] - result.array("regret")
+    terms = decompose(metrics["v_star"], result.array("value"), values)
+    scores = {name: term.sum(axis=1).tolist() for name, term in terms._asdict().items()}
+    if metrics.get("solved_episode") is not None:
+        scores["solved_episode"] = metrics["solved_episode"]
+    return TabularRun(
+        label=label,
+        run=result.run.id,
+        command=command_of(cell),
+        seeds=list(cell.seeds),
+        episodes=metrics["episodes"],
+        seed_scores=rounded({**scores, **further}),
     )

@@ -105,6 +105,23 @@ class Training:
 
 
 @dataclasses.dataclass(frozen=True)
+class TabularRun:
+    """A tabular run behind an outcome: the command that repeats it, and the sums of every seed."""
+
+    label: str
+    run: str
+    """The id of the run."""
+    command: str
+    """The command that runs this configuration alone."""
+    seeds: list[int]
+    episodes: int
+    """The number of episodes that were run."""
+    seed_scores: dict[str, list[float | None]]
+    """Scores by name, one for each seed: the terms of Eq. 1 summed over all episodes, and others
+    that claims quote."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Introduction:
     """A text about what was run, and the command that runs it again."""
 
@@ -127,6 +144,8 @@ class Section:
     """The ids of the runs behind the section."""
     trainings: list[Training] = dataclasses.field(default_factory=list)
     """The trainings of an experiment that are among the runs."""
+    tabular_runs: list[TabularRun] = dataclasses.field(default_factory=list)
+    """The tabular runs of an experiment that are among the runs."""
     environment: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Versions of packages and the device."""
     scale: str | None = None
@@ -163,7 +182,9 @@ class Outcome:
     runs: list[str] = dataclasses.field(default_factory=list)
     """The ids of the runs behind the outcome."""
     trainings: list[Training] = dataclasses.field(default_factory=list)
-    """The trainings among the runs; tabular runs are quickly repeated by the command."""
+    """The trainings among the runs."""
+    tabular_runs: list[TabularRun] = dataclasses.field(default_factory=list)
+    """The tabular runs among the runs; outcomes of older versions have none."""
     environment: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Versions of packages and the device."""
 
@@ -179,6 +200,7 @@ class Outcome:
             notes=self.notes,
             runs=self.runs,
             trainings=self.trainings,
+            tabular_runs=self.tabular_runs,
             environment=self.environment,
             scale=self.scale,
         )

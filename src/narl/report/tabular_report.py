@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,12 +11,15 @@ from narl.display import counted, seeds_as_text
 from narl.errors import InputError
 from narl.grouping import group_by
 from narl.option_differences import without_defaults
-from narl.options import as_argument
+from narl.options import as_argument, option_fields
 from narl.plotting import SUMS, Curve, curve_of_run, label_curves
 from narl.report.contents import ENVIRONMENT, Chart, Introduction, Section, Table
 from narl.report.series import median_band
 from narl.stats import median_iqr
 from narl.storage import Run
+from narl.tabular.checked_options import agent_options, used_by
+from narl.tabular.config import Config, make_config
+from narl.tabular.options import AGENT_OPTIONS
 
 CAPTIONS = {
     "regret": "V* − V(π_k), summed over the episodes so far.",
@@ -93,28 +97,34 @@ def _command(run: Run) -> str:
 
     A run records the tables of its MDP, not the words that were typed; the command is tried out.
     """
-    from narl.tabular.checked_options import used_by
-    from narl.tabular.config import make_config
-    from narl.tabular.options import AGENT_OPTIONS
-
     config = run.config
     agent, recorded = str(config["agent"]), config["options"]
     usual = vars(AGENT_OPTIONS[agent]()) if agent in AGENT_OPTIONS else {}
     changed = without_defaults(recorded, usual)
     options = {name: x for name, x in changed.items() if name in usual and used_by(name)}
     given = {"episodes": int(config["episodes"]), **_environment_options(str(config["env"]))}
-    env = given.pop("env")
     given |= {"until_solved": True} if config.get("until_solved") else {}
     for horizon in ({}, {"horizon": int(config["horizon"])}):
-        every = given | horizon | options
+        every: dict[str, Any] = {"seeds": tuple(config["seeds"]), **given, **horizon, **options}
         try:
-            same = make_config(agent, env, seeds=tuple(config["seeds"]), **every).run_id == run.id
+            same = make_config(agent, **every)
+            if same.run_id == run.id:
+                return command_of(same)
         except (InputError, OSError):
             continue
-        if same:
-            words = [f"narl tabular {agent} {env}", f"--seeds {seeds_as_text(config['seeds'])}"]
-            return " ".join([*words, *(as_argument(name, x) for name, x in every.items())])
     return f"narl runs show {run.id}"
+
+
+def command_of(config: Config) -> str:
+    """Return the command that runs a configuration, with every option that is not a default."""
+    usual = agent_options(config.agent, config.preset)
+    given = {field.name: getattr(config, field.name) for field in option_fields(Config)}
+    changed = without_defaults(given, {x.name: x.default for x in dataclasses.fields(Config)})
+    shown = {"seeds": seeds_as_text(config.seeds), "episodes": config.episodes}
+    own = {name: x for name, x in changed.items() if name not in ("agent", "env", *shown)}
+    options = own | without_defaults(vars(config.options), vars(usual))
+    words = [f"narl tabular {config.agent} {config.env}"]
+    return " ".join([*words, *(as_argument(name, x) for name, x in (shown | options).items())])
 
 
 def _environment_options(name: str) -> dict[str, Any]:
