@@ -95,6 +95,12 @@ def name_readme(app: Sphinx, page: str, source: list[str]) -> None:
         source[0] = source[0].replace("# narl\n", "# The project at a glance\n", 1)
 
 
+def leave_out_of_menu(app: Sphinx, page: str, source: list[str]) -> None:
+    """Leave the lists of runs, which the page of the claims leads to, out of the menu."""
+    if page.startswith("docs/runs/"):
+        source[0] = f"---\norphan: true\n---\n\n{source[0]}"
+
+
 def add_contents(app: Sphinx, page: str, source: list[str]) -> None:
     """Turn the tables of the first page into the site's table of contents, section by section."""
     if page != root_doc:
@@ -122,6 +128,7 @@ def write_front_page(app: Sphinx, error: Exception | None) -> None:
 def setup(app: Sphinx) -> None:
     """Register what happens while a page is read and after the build."""
     app.connect("source-read", name_readme)
+    app.connect("source-read", leave_out_of_menu)
     app.connect("source-read", add_contents)
     app.connect("autodoc-process-docstring", read_sections)
     app.connect("build-finished", write_front_page)

@@ -2,8 +2,10 @@
 
 usage: python docs/make_claims.py --write | --check
 
-The statements are listed by hand in docs/paper_statements.py. Numbers and verdicts come from the
-outcomes results/*-paper.json; a statement whose experiment has no such file is "not run yet".
+The statements are listed by hand in docs/paper_statements.py, and the runs behind their claims in
+docs/claim_runs.py. Numbers and verdicts come from the outcomes results/*-paper.json; a statement
+whose experiment has no such file is "not run yet". The pages docs/runs/ID.md, which list every run
+of these outcomes, are made as well.
 """
 
 import math
@@ -13,18 +15,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from claim_runs import runs_behind
 from paper_statements import OURS, STATEMENTS, Printed, Statement
+from run_pages import markdown_table, run_page
 from scipy.stats import t as student
 
 from narl.errors import InputError
 from narl.experiments import EXPERIMENTS
 from narl.experiments.judgement import all_hold
-from narl.report.contents import Claim, Outcome, Training, load_outcome
-from narl.report.number_format import format_number
+from narl.report.contents import Claim, Outcome, load_outcome
 
-PAGE = Path(__file__).with_name("claims.md")
-RESULTS = PAGE.parents[1] / "results"
-NOT_RUN = "not run yet"
+DOCS = Path(__file__).parent
+RESULTS = DOCS.parent / "results"
+NOT_RUN, NOT_TESTED = "not run yet", "not tested"
 NONE = "–"
 OPENING = (
     "Which empirical statements of the paper hold in our measurements, and which do not.\n\n"
@@ -37,27 +40,25 @@ READING = (
     "algorithms are means over seeds, and brackets are 95 % intervals of their difference, first "
     "minus second. A printed mean *agrees* with ours if the 95 % interval of the difference of "
     "the two means (Welch's, from the standard deviations) contains 0, and *differs* otherwise. "
-    "*Drawn* means that the paper has a figure and no number. Below a verdict is the ID of its "
-    "experiment, which leads to [the runs](#the-runs-behind-the-numbers)."
-)
-MADE = (
-    "This page is made by `make docs` from the outcomes in `results/`; the statements are in our "
-    "words, with their place in the paper. `narl reproduce ID --scale paper` runs an experiment "
-    "again, and `narl report` shows all of them as one page with charts. Theorems are in the "
-    "[paper map](paper-map.md) and the [errata](errata.md); of Table 1 it is measured how fast the "
-    "regret grows."
+    "*Drawn* means that the paper has a figure and no number. *Not tested* means that no "
+    "experiment judges the statement. Below a verdict are its experiment and the runs behind it: "
+    "each number leads to the command of a run, its configuration and the numbers of every seed."
 )
 RUNS = (
-    "A training has the command that trains it alone. Trainings of one shape ran in one program "
-    "and share its duration, which includes compilation. Returns are means over seeds at the last "
-    "evaluation; the file has those of every seed and evaluation under `trainings`. Tabular runs "
-    "are repeated by the command of the experiment, in seconds to minutes."
+    "Each experiment has a page that lists every run with its command, its configuration and the "
+    "numbers of every seed. `narl reproduce ID --scale paper` runs an experiment again, and `narl "
+    "report` shows all of them as one page with charts."
+)
+MADE = (
+    "This page and the lists of runs are made by `make docs` from the outcomes in `results/`; the "
+    "statements are in our words, with their place in the paper. Theorems are in the [paper "
+    "map](paper-map.md) and the [errata](errata.md); of Table 1 it is measured how fast the regret "
+    "grows."
 )
 
 
-def page() -> str:
-    """Return the whole page."""
-    outcomes = load_outcomes()
+def page(outcomes: Mapping[str, Outcome]) -> str:
+    """Return the page of the claims."""
     check(outcomes.values())
     ours = [*OURS, *our_claims(outcomes.values())]
     parts = [
@@ -69,9 +70,9 @@ def page() -> str:
         "## Statements of ours",
         statement_table(ours, outcomes),
         "## The runs behind the numbers",
-        MADE,
         RUNS,
-        *(runs_section(outcome) for outcome in outcomes.values()),
+        experiment_table(outcomes.values()),
+        MADE,
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -119,14 +120,6 @@ def statement_table(statements: Sequence[Statement], outcomes: Mapping[str, Outc
     return markdown_table([columns[i] for i in kept], [[row[i] for i in kept] for row in rows])
 
 
-def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
-    escaped = ([cell.replace("|", r"\|") for cell in row] for row in rows)
-    return "\n".join(
-        f"| {' | '.join(row)} |" for row in (columns, ["---"] * len(columns), *escaped)
-    )
-
-
 def statement_row(statement: Statement, outcomes: Mapping[str, Outcome]) -> list[str]:
     """Return the cells of one statement."""
     claims, printed = claims_of(statement, outcomes), statement.printed
@@ -143,19 +136,46 @@ def statement_row(statement: Statement, outcomes: Mapping[str, Outcome]) -> list
             measured = measure(printed, outcomes[printed.experiment])
             numbers, seeds = [describe(printed, *measured)], [str(measured[2])]
     where = re.sub(r"^ours[:;]? ?", "", statement.where)
-    links = [link(experiment, outcomes) for experiment in experiments]
+    links = [link(experiment, statement, outcomes) for experiment in experiments]
     return [
         f"{statement.text} ({where})" if where else statement.text,
         statement.paper,
-        "<br>".join(numbers) if claims or seeds else NOT_RUN,
+        "<br>".join(numbers) if claims or seeds else NOT_RUN if experiments else NOT_TESTED,
         ", ".join(dict.fromkeys(seeds)) or NONE,
         "<br>".join([f"*{verdict_of(statement, outcomes)}*", *links]),
     ]
 
 
-def link(experiment: str, outcomes: Mapping[str, Outcome]) -> str:
-    """Return the id of an experiment, which leads to the runs behind it if there are some."""
-    return f"[`{experiment}`](#{experiment})" if experiment in outcomes else f"`{experiment}`"
+def link(experiment: str, statement: Statement, outcomes: Mapping[str, Outcome]) -> str:
+    """Return the id of an experiment, and the numbers of its runs that are behind a statement."""
+    if experiment not in outcomes:
+        return f"`{experiment}`"
+    page = f"runs/{experiment}.md"
+    listed = [
+        f"[{first if first == last else f'{first}–{last}'}]({page}#run-{first})"
+        for first, last in ranges(runs_of(statement, outcomes[experiment]))
+    ]
+    return ": ".join([f"[`{experiment}`]({page})", *([", ".join(listed)] if listed else [])])
+
+
+def runs_of(statement: Statement, outcome: Outcome) -> set[int]:
+    """Return the numbers, from 1, of the runs of an outcome that are behind a statement."""
+    if statement.printed is not None:
+        labels = [training.label for training in outcome.trainings]
+        return {labels.index(statement.printed.run) + 1}
+    ids = {claim.id for claim in outcome.claims} & set(statement.claims)
+    return {number for id_ in ids for number in runs_behind(id_, outcome)}
+
+
+def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the first and the last of numbers in turn: 1, 2, 3, 7 are (1, 3) and (7, 7)."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if found and found[-1][1] == number - 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found
 
 
 def claims_of(statement: Statement, outcomes: Mapping[str, Outcome]) -> list[Claim]:
@@ -170,6 +190,8 @@ def verdict_of(statement: Statement, outcomes: Mapping[str, Outcome]) -> str:
         measured = measure(statement.printed, outcomes[statement.printed.experiment])
         low, high = welch(statement.printed, *measured)
         return "agrees" if low <= 0 <= high else "differs"
+    if not statement.claims and statement.printed is None:
+        return NOT_TESTED
     claims = claims_of(statement, outcomes)
     if not claims or len(claims) < len(statement.claims):
         verdicts = {claim.verdict for claim in claims}
@@ -234,49 +256,56 @@ def signed(value: float) -> str:
 # --- the runs -------------------------------------------------------------------------------------
 
 
-def runs_section(outcome: Outcome) -> str:
-    """Return what is behind an outcome: command, file, device, and the trainings."""
-    name = f"{outcome.id}-{outcome.scale}.json"
-    environment = outcome.environment
-    description = "[description](reproduction.md#the-experiments-and-their-claims)"
-    facts = (
-        f"{outcome.title}: `{outcome.command}`; {description}; "
-        f"[results/{name}](../results/{name}); {len(outcome.runs)} runs with narl "
-        f"{environment['narl']} and JAX {environment['jax']} on {environment['device']}."
-    )
-    parts = [f"### {outcome.id}", facts]
-    if outcome.trainings:
-        columns = ["training", "return (worst seed)", "duration", "command"]
-        parts.append(markdown_table(columns, map(training_row, outcome.trainings)))
-    return "\n\n".join(parts)
+def experiment_table(outcomes: Iterable[Outcome]) -> str:
+    """Return the experiments as a table: what was run, with what, and where the runs are listed."""
+    columns = ["experiment", "what", "command", "runs", "versions and device"]
+    return markdown_table(columns, map(experiment_row, outcomes))
 
 
-def training_row(training: Training) -> list[str]:
-    """Return one training: its returns at the end, its duration, and its command."""
-    last = [returns[-1] for returns in training.returns if returns[-1] is not None]
-    mean = f"{format_number(sum(last) / len(last))} ({format_number(min(last))})" if last else NONE
-    duration = NONE if training.seconds is None else f"{training.seconds:.0f} s"
-    if training.replicas is not None and training.replicas > len(training.seeds):
-        duration += f" with {training.replicas} replicas"
-    return [training.label, mean, duration, f"`{training.command}`"]
+def experiment_row(outcome: Outcome) -> list[str]:
+    """Return the cells of one experiment."""
+    made = outcome.environment
+    return [
+        f"[`{outcome.id}`](runs/{outcome.id}.md)",
+        outcome.title,
+        f"`{outcome.command}`",
+        str(len(outcome.runs)),
+        f"narl {made['narl']}, JAX {made['jax']}, {made['device']}",
+    ]
+
+
+def pages() -> dict[Path, str]:
+    """Return the text of every page."""
+    outcomes = load_outcomes()
+    runs = {DOCS / "runs" / f"{id_}.md": run_page(outcome) for id_, outcome in outcomes.items()}
+    return {DOCS / "claims.md": page(outcomes), **runs}
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or return 1 if the page is out of date."""
+    """Write the pages, or return 1 if one of them is out of date."""
     if arguments not in (["--write"], ["--check"]):
         print(__doc__)
         return 2
     try:
-        made = page()
+        made = pages()
     except InputError as error:
         print(error, file=sys.stderr)
         return 1
-    if arguments == ["--write"]:
-        PAGE.write_text(made, encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != made:
-        print("docs/claims.md is out of date; run `make docs`", file=sys.stderr)
-        return 1
-    return 0
+    found = {path: path.read_text(encoding="utf-8") for path in (DOCS / "runs").glob("*.md")}
+    if (DOCS / "claims.md").exists():
+        found[DOCS / "claims.md"] = (DOCS / "claims.md").read_text(encoding="utf-8")
+    wrong = sorted(path for path in made.keys() | found.keys() if made.get(path) != found.get(path))
+    for path in wrong:
+        if arguments == ["--check"]:
+            print(
+                f"{path.relative_to(DOCS.parent)} is out of date; run `make docs`", file=sys.stderr
+            )
+        elif path in made:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(made[path], encoding="utf-8")
+        else:
+            path.unlink()
+    return 1 if wrong and arguments == ["--check"] else 0
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ class Printed(NamedTuple):
     """The first cells of the row."""
     columns: tuple[str, str, str]
     """The columns of our mean, standard deviation and number of seeds."""
+    run: str
+    """The label of our run."""
 
 
 class Statement(NamedTuple):
@@ -34,20 +36,22 @@ class Statement(NamedTuple):
     paper: str
     """The number in the paper."""
     claims: tuple[str, ...] = ()
-    """The ids of the claims; an id of an experiment that was not run may not exist yet."""
+    """The ids of the claims; an id of an experiment that was not run may not exist yet. A statement
+    without claims and printed number is not tested."""
     printed: Printed | None = None
 
 
 def table2_cell(members: int, radius: float | None) -> Statement:
     """Return the statement of one cell of Table 2."""
     mean, std = PUBLISHED[members, radius]
+    label = cell_label(members, radius)
     row = (members, radius_text(radius))
     columns = ("steps to solve", "std of the steps", "solved")
     return Statement(
-        f"Steps to solve InvertedPendulum with {cell_label(members, radius)}",
+        f"Steps to solve InvertedPendulum with {label}",
         "§6.2, Table 2",
         f"{mean} ± {std}",
-        printed=Printed(mean, std, 10, "table2", "table2", row, columns),
+        printed=Printed(mean, std, 10, "table2", "table2", row, columns, label),
     )
 
 
