@@ -90,7 +90,7 @@ def test_experiments_are_in_the_order_of_the_paper_then_ours():
     assert list(EXPERIMENTS) == [
         *("fig1a", "fig1b", "fig1c", "table1", "fig2", "table2", "fig3a", "fig3b", "fig3c", "fig4"),
         *("ablation", "fair", "exploration-tuning", "exploration"),
-        *("choice", "acrobot", "fewer-steps", "fading", "discrete"),
+        *("choice", "acrobot", "fewer-steps", "fading", "discrete", "lander"),
     ]
 
 

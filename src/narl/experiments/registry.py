@@ -29,6 +29,7 @@ _PLACES = {
     "fewer-steps": "fewer_steps:EXPERIMENT",
     "fading": "fading:EXPERIMENT",
     "discrete": "discrete:EXPERIMENT",
+    "lander": "lander:EXPERIMENT",
 }
 """The module and the name of every experiment, in the order of the paper, then ours."""
 
