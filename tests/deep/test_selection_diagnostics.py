@@ -10,11 +10,13 @@ from tiny import (
     assert_same,
     constant_ensemble,
     make_context,
+    replica_params,
     sac_with_value,
     tiny_config,
 )
 
 from narl.deep import selection_diagnostics
+from narl.deep.algorithm_registry import MODEL_BASED, step_rule_of
 from narl.deep.bonus_state import Moments, finite_mean, init_bonus_state
 from narl.deep.replay_buffer import Replay
 from narl.deep.selection_diagnostics import NUM_STEPS, DiagnosedFit, diagnose
@@ -72,6 +74,117 @@ def test_diagnostics_by_hand():
     assert fit.disagreement.shape == (NUM_STEPS,)
     # The policy has not changed since the last imagination.
     assert fit.past_information == pytest.approx(float(found.information), rel=1e-5)
+
+
+# --- choices ----------------------------------------------------------------------------------
+
+RULES = {algo: step_rule_of(tiny_config(algo=algo)) for algo in MODEL_BASED}
+REAL = Replay(jnp.zeros((4, 5)), jnp.int32(4), jnp.int32(4))
+NEAR = constant_ensemble([[20.0, 0.0], [0.0, 4.0], [3.0, 5.0]], logvar=0.0)
+"""From state 0 the values 2s' are 0, 8, 10: their mean is 6. r + γV is 20, 7.92, 12.9: 13.6."""
+FAR = constant_ensemble([[0.0, 0.0], [0.0, 40.0], [0.0, 50.0]], logvar=0.0)
+"""The values are 0, 80, 100: their mean is 60, their standard deviation 43.2."""
+STD = np.sqrt(56 / 3)
+"""Standard deviation of the values 0, 8, 10."""
+
+
+@jax.jit
+def diagnose_choices(params, ensemble, strength, episode_uniform):
+    """Return the diagnostics of one-step predictions from state 0; every algorithm is a branch."""
+    context = make_context(ensemble, SAC, params, tuple(RULES.values()), strength=strength)
+    context = context._replace(episode_uniform=episode_uniform)
+    return diagnose(KEY, context, REAL).diagnostics
+
+
+def choices(algo, ensemble=NEAR, strength=1.0, episode_uniform=0.0, **options):
+    numbers = jnp.float32(strength), jnp.float32(episode_uniform)
+    params = replica_params(list(RULES).index(algo), **options)
+    return diagnose_choices(params, ensemble, *numbers)
+
+
+@pytest.mark.parametrize(
+    ("options", "chosen"),
+    [
+        # None is within 0.1 of 6, and 8 is closest; 8 and 10 are within 5.
+        ({"exclude": "ball"}, (1, 2, 2)),
+        # Only 0 is below 6.1; all are below 11.
+        ({"exclude": "above"}, (0, 2, 2)),
+        ({"exclude": "above", "radius": 77.0, "strength": 0.0}, (0, 2, 2)),
+        ({"exclude": "above", "anneal": "radius", "strength": 0.0}, (0, 2, 2)),
+        ({"exclude": "above", "ensemble": FAR}, (0, 0, 2)),
+        ({"exclude": "above", "ensemble": FAR, "radius_unit": "spread"}, (0, 2, 2)),
+        # r + γV of member 0 is more than 5 above 13.6.
+        ({"exclude": "above", "exclude_by": "return"}, (2, 2, 2)),
+        ({"exclude": "above", "joint": True}, (2, 2, 0)),
+    ],
+)
+def test_choice_at_each_radius_is_that_of_the_options(options, chosen):
+    for algo in ("narl", "mbpo"):
+        found = choices(algo, **options)
+        assert found.selected_at.argmax(1).tolist() == list(chosen)
+        assert found.selected_at.max(1).tolist() == [1.0] * 3
+
+
+def test_random_member_is_chosen_at_a_radius_that_excludes_all():
+    found = choices("narl", fallback="random").selected_at
+    np.testing.assert_allclose(found[0], 1 / 3, atol=0.05)
+    assert found[1:].tolist() == [[0.0, 0.0, 1.0]] * 2
+
+
+def test_choice_at_each_radius_is_among_elites_where_the_training_chooses_among_them():
+    """The values 0 and 8 of the best two members have the mean 4."""
+    config = tiny_config(choose_among="elites")
+    params = replica_params(num_elites=2, exclude="above")
+    found = diagnose(KEY, make_context(NEAR, SAC, params, config=config), REAL).diagnostics
+    assert found.selected_at.argmax(1).tolist() == [0, 1, 1]
+    assert found.optimistic_share == 1.0
+
+
+@pytest.mark.parametrize(
+    ("algo", "options", "gain"),
+    [
+        ("narl", {}, 4.0),
+        ("narl", {"radius": 0.1, "exclude": "above"}, -6.0),
+        ("narl", {"radius": 0.1, "exclude": "ball"}, 2.0),
+        ("narl", {"joint": True}, -6.0),
+        ("narl", {"strength": 0.0}, -6.0),  # the best on held-out data is the first
+        ("mbpo", {"num_elites": 1}, -6.0),
+        ("sombrl", {"num_elites": 1}, -6.0),
+        ("thompson", {"episode_uniform": 0.5}, 2.0),
+        ("hucrl", {"reach": 0.0}, 0.0),
+    ],
+)
+def test_gain_of_a_choice_is_its_value_minus_the_mean_in_standard_deviations(algo, options, gain):
+    """The members' noise, with a standard deviation of 1, is left out."""
+    found = choices(algo, **options)
+    assert found.optimistic_share == float(gain > 0.0)
+    assert found.optimistic_gain == pytest.approx(gain / STD, abs=1e-5)
+
+
+def test_share_of_optimistic_choices_by_chance_and_of_hucrl():
+    """Two of three members are above their mean.
+
+    The best of seven draws of H-UCRL, and of the mean itself, is so in all but 1 of 2⁷ cases. It
+    is 0.75 standard deviations above: E max(0, η) of seven η ~ U[−1, 1] is 0.75.
+    """
+    by_chance = choices("mbpo", num_elites=3)
+    assert by_chance.optimistic_share == pytest.approx(2 / 3, abs=0.05)
+    assert by_chance.optimistic_gain == pytest.approx(0.0, abs=0.1)
+    by_trajectory = choices("thompson", one_member_per="trajectory")
+    assert by_trajectory.optimistic_share == pytest.approx(2 / 3, abs=0.05)
+    hallucinated = choices("hucrl", FAR, reach=1.0)
+    assert hallucinated.optimistic_share == pytest.approx(1 - 1 / 2**7, abs=0.01)
+    assert hallucinated.optimistic_gain == pytest.approx(0.75, abs=0.03)
+
+
+@pytest.mark.parametrize("algo", RULES)
+@pytest.mark.parametrize("outputs", [[[0.3, 0.7]], [[0.3, 0.7]] * 3])
+def test_choice_among_members_that_agree_gains_nothing(algo, outputs):
+    found = choices(algo, constant_ensemble(outputs, logvar=0.0))
+    assert (found.optimistic_share, found.optimistic_gain) == (0.0, 0.0)
+
+
+# --- the past policy, and the statistics of the bonuses ---------------------------------------
 
 
 def test_past_policy_is_compared_on_the_same_states():

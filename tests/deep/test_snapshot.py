@@ -13,6 +13,7 @@ from narl.deep import snapshot as snapshot_module
 from narl.deep.device_programs import Device
 from narl.deep.replay_buffer import Replay
 from narl.deep.replicas import BatchedReplicas, ThreadedReplicas
+from narl.deep.selection_diagnostics import FitDiagnostics
 from narl.deep.trainer import Trainer
 from narl.errors import InputError
 
@@ -56,6 +57,24 @@ def test_rows_of_another_configuration_are_refused(shape):
     rows = [np.zeros((1, 3), np.float32), np.zeros(shape, np.float32)]
     with pytest.raises(InputError, match=r"checkpoint: imagined\.1 has shape .* same config"):
         snapshot_module.put_rows(np.array([1, 8]), rows, (7, 3))
+
+
+def test_diagnostics_that_an_old_checkpoint_lacks_are_not_numbers():
+    """Two replicas, three fits: numbers per replica and fit have this shape."""
+    added = ("optimistic_share", "optimistic_gain")
+    report = FitDiagnostics(
+        *(np.full((2, 3), float(i)) for i in range(len(FitDiagnostics._fields)))
+    )
+    arrays = {f"reports.diagnostics.{name}": x for name, x in report._asdict().items()}
+    assert_same(snapshot_module._report("diagnostics", arrays), report)
+    old = {name: x for name, x in arrays.items() if not name.endswith(added)}
+    restored = snapshot_module._report("diagnostics", old)._asdict()
+    for name, x in report._asdict().items():
+        expected = np.full((2, 3), np.nan) if name in added else x
+        np.testing.assert_array_equal(restored[name], expected)
+    del old["reports.diagnostics.distance"]
+    with pytest.raises(KeyError, match="distance"):
+        snapshot_module._report("diagnostics", old)
 
 
 def without_seconds(rows):

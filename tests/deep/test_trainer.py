@@ -202,3 +202,7 @@ def test_environment_that_truncates_its_episodes_is_imagined_as_long(cache):
     assert last == row["holdout_error"]
     np.testing.assert_allclose(np.mean(row["fit_distance"], axis=1), row["distance"], rtol=1e-5)
     np.testing.assert_allclose(np.sum(row["fit_selected_0.1"], axis=2), 1.0, rtol=1e-5)
+    # Of two members the chosen one is as far above their mean as the other one is below.
+    share, gain = (np.array(row[f"optimistic_{name}"]) for name in ("share", "gain"))
+    assert ((share >= 0.0) & (share <= 1.0)).all()
+    np.testing.assert_allclose(gain, 2.0 * share - 1.0, atol=0.05)

@@ -100,6 +100,8 @@ def _model_metrics(
         "distance": fits.distance.mean(axis=1).tolist(),
         "reward_distance": fits.reward_distance.mean(axis=1).tolist(),
         "value_distance": fits.value_distance.mean(axis=1).tolist(),
+        "optimistic_share": fits.optimistic_share.mean(axis=1).tolist(),
+        "optimistic_gain": fits.optimistic_gain.mean(axis=1).tolist(),
         "fallback": (sums.fallback / steps).tolist(),
         "reward_fallback": (sums.reward_fallback / steps).tolist(),
         "bonus": (sums.bonus / steps).tolist(),

@@ -144,7 +144,7 @@ def imagine_step(
         action = draw_action(key_policy, sac.actor, obs, sac.discrete).action
     noisy = noisy if config.draw == "sample" else False
     candidates = make_candidates(key_model, context, obs, action, trajectory_uniform, noisy)
-    selected, bonus = _select(key_select, key_bonus, context, candidates)
+    selected, bonus = select_step(key_select, key_bonus, context, candidates)
     done = context.is_terminal(obs, action, selected.next_obs).astype(jnp.float32)
     batch = Batch(obs, action, selected.reward + bonus, selected.next_obs, done)
     if config.optimism_at == "update":
@@ -152,7 +152,7 @@ def imagine_step(
     return ImaginedStep(batch, selected, done, bonus)
 
 
-def _select(
+def select_step(
     key: PRNGKeyArray, key_bonus: PRNGKeyArray, context: ModelContext, candidates: Candidates
 ) -> tuple[Selected, Float[Array, " B"]]:
     """Select as the replica's algorithm does; also return its bonus."""
@@ -232,7 +232,7 @@ def branched_rollouts(
         starts = unpack(_start_rows(key_start, context.config, real, chunk), obs_dim).obs
         # The last chunk may reach beyond the number of rollouts.
         begun = i * chunk + jnp.arange(chunk) < num_rollouts
-        uniforms = _draw_uniforms(key_uniform, context, chunk)
+        uniforms = draw_uniforms(key_uniform, context, chunk)
 
         def one_step(t: Array, carry: tuple) -> tuple:
             model, sums, obs, alive = carry
@@ -264,7 +264,7 @@ def _start_rows(
     return jnp.concatenate([recent, sample(key_all, real, (num_rows - num_recent,))])
 
 
-def _draw_uniforms(key: PRNGKeyArray, context: ModelContext, num_rows: int) -> Float[Array, " B"]:
+def draw_uniforms(key: PRNGKeyArray, context: ModelContext, num_rows: int) -> Float[Array, " B"]:
     """Return a uniform number per imagined trajectory.
 
     With ``one_member_per=episode`` it is the number of the real episode for all of them.
@@ -286,7 +286,7 @@ def model_returns(
     """
     num_starts = starts.shape[0]
     noisy = jnp.arange(2 * num_starts) < num_starts
-    uniforms = jnp.tile(_draw_uniforms(jax.random.fold_in(key, horizon), context, num_starts), 2)
+    uniforms = jnp.tile(draw_uniforms(jax.random.fold_in(key, horizon), context, num_starts), 2)
 
     def any_alive(carry: tuple) -> Array:
         t, _, alive, _, _ = carry

@@ -36,6 +36,8 @@ REPORTS: dict[str, Any] = {
     "selections": SelectionSums,
     "diagnostics": FitDiagnostics,
 }
+_NOT_IN_OLD_REPORTS = ("optimistic_share", "optimistic_gain")
+"""Diagnostics that checkpoints of earlier versions lack."""
 PIECE_BYTES = 1 << 25
 """Bytes that are fetched from the device at a time."""
 _NO_ROWS: Any = np.zeros(0, np.float32)
@@ -206,8 +208,11 @@ def _restore_environments(
 
 
 def _report(name: str, arrays: Mapping[str, np.ndarray]) -> Any:
-    kind = REPORTS[name]
-    return kind(**{field: arrays[f"reports.{name}.{field}"] for field in kind._fields})
+    kind, stored = REPORTS[name], with_prefix(arrays, f"reports.{name}.")
+    if name == "diagnostics":
+        unknown = np.full_like(stored["disagreement"], np.nan)
+        stored = dict.fromkeys(_NOT_IN_OLD_REPORTS, unknown) | stored
+    return kind(**{field: stored[field] for field in kind._fields})
 
 
 # --- rings of imagined transitions ------------------------------------------------------------
