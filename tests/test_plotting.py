@@ -177,6 +177,13 @@ def test_metric_of_a_training_is_drawn_where_it_is_known():
         training_curve([], None, algorithm="narl", env="X", settings={})
 
 
+def test_band_of_a_training_ends_at_the_lowest_and_the_highest_seed():
+    rows = [{"step": 10, "eval_return": [0.0, 0.0, 0.0, 8.0]}]
+    returns = training_curve(rows, None, algorithm="narl", env="X", settings={})
+    # Mean 2 and standard deviation √12: 2 − 3.46 is below the lowest seed.
+    assert [float(x[0]) for x in returns.band()] == pytest.approx([10, 2, 0, 2 + 12**0.5])
+
+
 def test_kinds_of_runs_are_not_mixed(traces):
     training = SimpleNamespace(curve=lambda metric: curve(metric))
     with pytest.raises(InputError, match="tabular runs and trainings given"):

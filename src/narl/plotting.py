@@ -48,7 +48,8 @@ class Curve(NamedTuple):
     x_label: str
     y_label: str
     use_median: bool
-    """Whether the line is the median with quartiles, else the mean ± one standard deviation."""
+    """Whether the line is the median with quartiles, else the mean ± one standard deviation, at
+    most to the lowest and the highest seed."""
 
     def band(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return x, the line, and the lower and the upper end of the band."""
@@ -58,7 +59,9 @@ class Curve(NamedTuple):
             middle, low, high = median_iqr(values, axis=0)
         else:
             middle, std = values.mean(axis=0), values.std(axis=0)
-            low, high = middle - std, middle + std
+            # As in reports: beyond the seeds there may be impossible values.
+            low = np.maximum(middle - std, values.min(axis=0))
+            high = np.minimum(middle + std, values.max(axis=0))
         return self.x[places], middle, low, high
 
 
@@ -79,8 +82,8 @@ def plot(
 ) -> Axes:
     """Draw traces, agents or stored runs into one plot and return its axes.
 
-    Lines are medians with quartiles over the seeds of tabular runs, means ± one standard deviation
-    over the seeds of trainings.
+    Lines are medians with quartiles over the seeds of tabular runs. Those of trainings are means ±
+    one standard deviation over the seeds, at most to the lowest and the highest seed.
 
     Args:
         *runs: Traces or agents, stored runs, or names of stored runs as on the command line: an id,
