@@ -200,6 +200,35 @@ def test_deep_sea_mapping_is_that_of_bsuite(bsuite_deep_sea, mapping_seed):
     assert 0 < right.mean() < 1
 
 
+LARGE_DEEP_SEA = """
+import resource, sys, time
+import narl
+begin = time.process_time()
+mdp = narl.tabular.deep_sea(int(sys.argv[1]))
+value = narl.tabular.solve(mdp).value
+seconds = time.process_time() - begin  # other processes may use the cores meanwhile
+gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+trace = narl.tabular.run("narl-ucrl", mdp, 2, seeds=[0])
+print(seconds, gigabytes, value, *trace.regret[0], *trace.solved_episode)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the unit of ru_maxrss differs")
+@pytest.mark.parametrize("size", [100, 200])
+def test_large_deep_sea_is_set_up_within_seconds_and_a_gigabyte(size):
+    """Both first episodes miss the treasure: the regret is V* = 0.99 and the cost of moves."""
+    command = [sys.executable, "-c", LARGE_DEEP_SEA, str(size)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    *numbers, solved = done.stdout.split()
+    seconds, gigabytes, value, *regret = map(float, numbers)
+    assert seconds < 3.0
+    assert gigabytes < 1.0
+    assert value == pytest.approx(0.99, abs=1e-12)
+    assert all(0.99 <= each <= 1.0 for each in regret)
+    assert solved == "None"
+
+
 def test_random_mdp_has_its_sizes_and_ranges():
     mdp, again = (random_mdp(4, 3, 7, concentration=0.5, reward_std=2.0, seed=2**40) for _ in "12")
     np.testing.assert_array_equal(mdp.p, again.p)
