@@ -48,9 +48,8 @@ def draw_regret() -> Image.Image:
     import matplotlib
 
     matplotlib.use("agg")
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        exec(code_of("tutorial.md", 'savefig("regret.png")'), {})
-        return Image.open(io.BytesIO(Path("regret.png").read_bytes()))
+    exec(code_of("tutorial.md", 'savefig("regret.png")'), {})
+    return Image.open("regret.png")
 
 
 def train_pair() -> Path:
@@ -130,7 +129,8 @@ def main(names: list[str]) -> int:
         return 2
     os.environ.pop("NARL_RUNS", None)
     for name in names or DRAWINGS:
-        picture = DRAWINGS[name]().convert("RGB")
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # for MuJoCo's log
+            picture = DRAWINGS[name]().convert("RGB")
         target = FOLDER / f"{name}.png"
         picture.quantize(128, dither=Image.Dither.NONE).save(target, optimize=True)
         print(target.name, picture.size, f"{target.stat().st_size / 1e3:.0f} kB")

@@ -82,9 +82,10 @@ def _pretrained_policy(text: str, error: InputError) -> Path:
     policies = pretrained_policies()
     if text in policies:
         return policies[text]
-    if not text.strip() or os.path.dirname(text) or not policies:
+    if not text.strip() or os.path.dirname(text):
         raise error
-    raise InputError(f"{error}; pretrained policies: {', '.join(policies)}")
+    names = ", ".join(policies) or "none here; they are found in the folder of narl's clone"
+    raise InputError(f"{error}; pretrained policies: {names}")
 
 
 def _name(root: Path, text: str) -> str:
