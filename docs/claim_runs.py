@@ -39,10 +39,13 @@ RUNS = {
     r"exploration-(.+)": r"\1-(narl-noise-on-rewards|mbpo)",
     "acrobot-default": r"fresh-(no-radius|above-narl-s-default)",
     "acrobot-mbpo": r"fresh-(no-radius|mbpo)",
+    "lander-mbpo": r"narl-choice-among-models|mbpo",
+    "lander-sac": r"narl-choice-among-models|sac",
     "fewer-steps-bar": r"fresh-narl-choice-in-the-update-20.*",
     "fewer-steps-optimism": r"fresh-(narl-choice-in-the-update|mbpo)-20.*",
     "fewer-steps-ideas": r"fresh-narl-choice-in-the-update.*",
     "fewer-steps-means": r"fresh-(narl-choice-in-the-update|mbpo-means)",
+    r"lander-(.+)": r"narl-choice-among-models|\1",
     r"discrete-(.+)-choice": r"\1-(narl-choice-among-models|mbpo)",
     r"discrete-(.+)-noise": r"\1-(narl-noise-on-rewards|mbpo)",
 }
@@ -55,9 +58,7 @@ def slug(label: str) -> str:
 
 
 def runs_behind(claim: str, outcome: Outcome) -> list[int]:
-    """Return the numbers, from 1, of the runs behind a claim; of a stored outcome without a list
-    of its runs there are none.
-    """
+    """Return the numbers, from 1, of the runs behind a claim; none without a list of runs."""
     runs = outcome.trainings or outcome.tabular_runs
     fits = (re.fullmatch(pattern, claim) for pattern in RUNS)
     for fit, labels in zip(fits, RUNS.values(), strict=True):
