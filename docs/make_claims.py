@@ -17,7 +17,7 @@ from pathlib import Path
 
 from claim_runs import runs_behind
 from paper_statements import OURS, STATEMENTS, Printed, Statement
-from run_pages import markdown_table, run_page
+from run_pages import list_runs, markdown_table, ranges, run_page
 from scipy.stats import t as student
 
 from narl.errors import InputError
@@ -80,7 +80,7 @@ def page(outcomes: Mapping[str, Outcome]) -> str:
 def load_outcomes() -> dict[str, Outcome]:
     """Return the outcomes at paper scale by the id of the experiment, in the order of the paper."""
     paths = {id_: RESULTS / f"{id_}-paper.json" for id_ in EXPERIMENTS}
-    return {id_: load_outcome(path) for id_, path in paths.items() if path.exists()}
+    return {id_: list_runs(load_outcome(path)) for id_, path in paths.items() if path.exists()}
 
 
 def check(outcomes: Iterable[Outcome]) -> None:
@@ -165,17 +165,6 @@ def runs_of(statement: Statement, outcome: Outcome) -> set[int]:
         return {labels.index(statement.printed.run) + 1}
     ids = {claim.id for claim in outcome.claims} & set(statement.claims)
     return {number for id_ in ids for number in runs_behind(id_, outcome)}
-
-
-def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Return the first and the last of numbers in turn: 1, 2, 3, 7 are (1, 3) and (7, 7)."""
-    found: list[tuple[int, int]] = []
-    for number in sorted(numbers):
-        if found and found[-1][1] == number - 1:
-            found[-1] = (found[-1][0], number)
-        else:
-            found.append((number, number))
-    return found
 
 
 def claims_of(statement: Statement, outcomes: Mapping[str, Outcome]) -> list[Claim]:

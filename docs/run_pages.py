@@ -14,6 +14,7 @@ from typing import Any
 from narl.commands.config_arguments import read_value
 from narl.deep.checked_config import make_config, used_options
 from narl.deep.config import Config
+from narl.experiments import EXPERIMENTS
 from narl.option_differences import without_defaults
 from narl.options import (
     OptionField,
@@ -25,6 +26,7 @@ from narl.options import (
 )
 from narl.report.contents import Outcome, TabularRun, Training
 from narl.report.number_format import MISSING, format_number
+from narl.report.tabular_report import command_of
 from narl.storage.files import to_json_values
 from narl.storage.runs import id_of
 from narl.tabular.checked_options import all_option_fields
@@ -54,13 +56,27 @@ SCORES = {
     "of order √T is √2 times as large at the end.",
 }
 """Sentences about the scores that only some experiments have."""
-NOT_LISTED = (
-    "The outcome was stored before outcomes had the scores of every seed. The command of the "
-    "experiment runs all of it again."
+NO_SCORES = (
+    "The outcome was stored before outcomes had the scores of every seed; the command of a run "
+    "computes them again."
 )
-DIFFERS = (
-    "*The command stands for another configuration now; the options are those of the command.*"
+SWEPT = (
+    "Runs that differ only in the option that is named as *swept* ran in one program. Alone, such "
+    "a run has another id, and its numbers may be rounded differently."
 )
+
+
+def list_runs(outcome: Outcome) -> Outcome:
+    """Return an outcome with a list of its runs, without scores if it was stored without them."""
+    if outcome.trainings or outcome.tabular_runs:
+        return outcome
+    cells = EXPERIMENTS[outcome.id].cells(outcome.scale)
+    runs = [
+        TabularRun(label, run, command_of(cell), list(cell.seeds), cell.episodes, {}, cell.swept)
+        for (label, cell), run in zip(cells.items(), outcome.runs, strict=True)
+        if isinstance(cell, TabularConfig)
+    ]
+    return dataclasses.replace(outcome, tabular_runs=runs)
 
 
 def run_page(outcome: Outcome) -> str:
@@ -75,24 +91,23 @@ def run_page(outcome: Outcome) -> str:
         f"{len(outcome.runs)} runs with narl {made['narl']} and JAX {made['jax']} on "
         f"{made['device']}."
     )
-    parts = [f"# {outcome.id}: every run", facts]
-    if not runs:
-        return "\n\n".join([*parts, NOT_LISTED]) + "\n"
-    configs = [read_command(run.command) for run in runs]
-    same = [
-        run_id(config, str(made["narl"])) == run.run
-        for config, run in zip(configs, runs, strict=True)
-    ]
-    parts += [OPTIONS, tables_in_words(outcome), ids_in_words(same), overview(runs)]
+    configs = [config_of(run) for run in runs]
+    ids = [run_id(config, str(made["narl"])) for config in configs]
+    same = [id_ == run.run for id_, run in zip(ids, runs, strict=True)]
+    parts = [f"# {outcome.id}: every run", facts, OPTIONS, tables_in_words(outcome)]
+    parts += [ids_in_words(same), *overview(runs)]
     field = "trainings" if outcome.trainings else "tabular_runs"
-    for place, (run, config, is_same) in enumerate(zip(runs, configs, same, strict=True)):
+    for place, (run, config, id_) in enumerate(zip(runs, configs, ids, strict=True)):
+        has_numbers = isinstance(run, Training) or bool(run.seed_scores)
+        about = [f"run `{run.run}`", *facts_of(run)]
+        about += [f"[`{field}[{place}]`]({path})"] if has_numbers else []
         parts += [
             f"## Run {place + 1}",
-            f"**{run.label}**: run `{run.run}`, {facts_of(run)}, [`{field}[{place}]`]({path})",
+            f"**{run.label}**: {', '.join(about)}",
             f"`{run.command}`",
-            *([] if is_same else [DIFFERS]),
+            *([] if id_ == run.run else [f"The id that this command leads to now: `{id_}`"]),
             f"Options: {options_in_words(config)}",
-            f"```text\n{numbers_of(run, config)}\n```",
+            *([f"```text\n{numbers_of(run, config)}\n```"] if has_numbers else []),
         ]
     return "\n\n".join(parts) + "\n"
 
@@ -101,8 +116,11 @@ def tables_in_words(outcome: Outcome) -> str:
     """Return the description of the tables of an outcome's runs."""
     if outcome.trainings:
         return TRAININGS
-    names = {name for run in outcome.tabular_runs for name in run.seed_scores}
-    return " ".join([TABULAR, *(text for name, text in SCORES.items() if name in names)])
+    runs = outcome.tabular_runs
+    names = {name for run in runs for name in run.seed_scores}
+    further = [text for name, text in SCORES.items() if name in names]
+    swept = [SWEPT] if any(run.swept for run in runs) else []
+    return " ".join([TABULAR if names else NO_SCORES, *further, *swept])
 
 
 def ids_in_words(same: Sequence[bool]) -> str:
@@ -111,15 +129,27 @@ def ids_in_words(same: Sequence[bool]) -> str:
     begin += "again from the commands, "
     if all(same):
         return f"{begin}the ids of all {len(same)} runs are the stored ones."
-    others = ", ".join(str(place) for place, is_same in enumerate(same, 1) if not is_same)
+    others = (place for place, is_same in enumerate(same, 1) if not is_same)
+    listed = ", ".join(f"{a}" if a == b else f"{a}–{b}" for a, b in ranges(others))
     return (
-        f"{begin}{sum(same)} of {len(same)} ids are the stored ones. A default or a preset has "
-        f"changed since the others were run: {others}."
+        f"{begin}{sum(same)} of {len(same)} ids are the stored ones. The others differ ({listed}): "
+        "a default, a preset or the last digit of an MDP's table (FrozenLake) has changed since."
     )
 
 
-def overview(runs: Sequence[Training | TabularRun]) -> str:
-    """Return a table with a line for every run."""
+def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the first and the last of numbers in turn: 1, 2, 3, 7 are (1, 3) and (7, 7)."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if found and found[-1][1] == number - 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found
+
+
+def overview(runs: Sequence[Training | TabularRun]) -> list[str]:
+    """Return a table with a line for every run, if the runs have numbers."""
     rows = []
     for place, run in enumerate(runs, 1):
         if isinstance(run, Training):
@@ -135,20 +165,29 @@ def overview(runs: Sequence[Training | TabularRun]) -> str:
                 if name in ("regret", "optimism", "estimation_error")
             }
         rows.append([f"[{place}. {run.label}](#run-{place})", *numbers.values()])
-    return markdown_table(["run", *numbers], rows)
+    return [markdown_table(["run", *numbers], rows)] if numbers else []
 
 
-def facts_of(run: Training | TabularRun) -> str:
-    """Return the length of a run in words."""
+def facts_of(run: Training | TabularRun) -> list[str]:
+    """Return the length of a run, and how it was run, in words."""
     if isinstance(run, TabularRun):
-        return f"{run.episodes:,} episodes"
+        swept = [] if run.swept is None else [f"swept: `{run.swept}`"]
+        return [f"{run.episodes:,} episodes", *swept]
     if run.seconds is None:
-        return f"{run.steps[-1]:,} steps"
+        return [f"{run.steps[-1]:,} steps"]
     together = f" with {run.replicas} replicas" if run.replicas != len(run.seeds) else ""
-    return f"{run.steps[-1]:,} steps, {run.seconds:.0f} s{together} on {run.device}"
+    return [f"{run.steps[-1]:,} steps", f"{run.seconds:.0f} s{together} on {run.device}"]
 
 
 # --- configurations -------------------------------------------------------------------------------
+
+
+def config_of(run: Training | TabularRun) -> Config | TabularConfig:
+    """Return the configuration of a run, made from its command."""
+    config = read_command(run.command)
+    if isinstance(run, TabularRun) and isinstance(config, TabularConfig):
+        return dataclasses.replace(config, swept=run.swept)
+    return config
 
 
 def read_command(command: str) -> Config | TabularConfig:

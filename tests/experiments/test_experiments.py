@@ -116,7 +116,7 @@ def test_outcome_has_every_training_with_command_and_returns():
 def test_outcome_has_the_scores_of_every_seed_of_a_tabular_run():
     # V* = 2. Seed 0: V(π) = 1.5, 2 and Ṽ = 3, 2.5; seed 1: V(π) = 0, 1 and Ṽ = 1, 1.
     result = tabular_result([[0.5, 0.0], [2.0, 1.0]], [[3.0, 2.5], [1.0, 1.0]], solved=[7, None])
-    cell = dataclasses.replace(result.cell, seeds=(4, 6))
+    cell = dataclasses.replace(result.cell, seeds=(4, 6), swept="c")
     results = {"greedy": dataclasses.replace(result, cell=cell)}
     experiment = EXPERIMENTS["fig1a"]._replace(
         seed_scores=lambda result: {"first": result.array("value")[:, 0].tolist()}
@@ -124,6 +124,7 @@ def test_outcome_has_the_scores_of_every_seed_of_a_tabular_run():
     found = outcome_of(experiment, "small", results, Findings("About.", [], [], []))
     (run,) = found.tabular_runs
     assert (run.label, run.run, run.seeds, run.episodes) == ("greedy", "x", [4, 6], 2)
+    assert run.swept == "c"
     assert run.command == "narl tabular greedy riverswim --seeds 4,6 --episodes 1000"
     assert run.seed_scores == {
         "regret": [0.5, 3.0],

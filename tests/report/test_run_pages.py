@@ -12,6 +12,7 @@ import pytest
 import narl
 from narl.commands import tabular, train
 from narl.deep.checked_config import make_config
+from narl.experiments import EXPERIMENTS
 from narl.report.contents import Outcome, TabularRun, Training
 from narl.report.tabular_report import command_of
 from narl.report.training_summary import command_of as training_command
@@ -70,7 +71,8 @@ def tabular_outcome() -> Outcome:
 
 
 def test_page_of_tabular_runs_has_scores_and_means(pages: ModuleType) -> None:
-    page = pages.run_page(tabular_outcome())
+    outcome = tabular_outcome()
+    page = pages.run_page(outcome)
     first, second = page.split("## Run ")[1:]
     assert "`narl tabular ucrl2 riverswim --seeds 4,6 --episodes 5 --scale 0.5`" in first
     assert "Options: `--episodes 5` `--scale 0.5`\n" in first
@@ -86,9 +88,10 @@ def test_page_of_tabular_runs_has_scores_and_means(pages: ModuleType) -> None:
     assert "*Close from episode*" not in page
     assert "| [1. UCRL2](#run-1) | 2 | −3 |" in page
     assert "1 of 2 ids are the stored ones" in page
-    assert pages.DIFFERS not in first
-    assert pages.DIFFERS in second
-    assert page.partition("others were run: ")[2].startswith("2.")
+    assert "The others differ (2): " in page
+    now = f"The id that this command leads to now: `{outcome.tabular_runs[0].run}`"
+    assert now not in first
+    assert now in second
 
 
 def test_page_of_trainings_has_the_curve_and_the_options_of_the_preset(pages: ModuleType) -> None:
@@ -124,6 +127,22 @@ def test_page_of_trainings_has_the_curve_and_the_options_of_the_preset(pages: Mo
     assert "| [1. MBPO](#run-1) | 400 (400) |" in page
 
 
-def test_page_without_a_list_of_runs_says_so(pages: ModuleType) -> None:
-    page = pages.run_page(dataclasses.replace(tabular_outcome(), tabular_runs=[]))
-    assert page.endswith(f"{pages.NOT_LISTED}\n")
+def test_runs_of_an_outcome_without_scores_are_the_cells_of_its_experiment(
+    pages: ModuleType,
+) -> None:
+    cells = EXPERIMENTS["fair"].cells("smoke")
+    runs = [cell.run_id for cell in cells.values()]
+    outcome = dataclasses.replace(
+        tabular_outcome(), id="fair", scale="smoke", runs=runs, tabular_runs=[]
+    )
+    listed = pages.list_runs(outcome)
+    assert [run.label for run in listed.tabular_runs] == list(cells)
+    page = pages.run_page(listed)
+    assert f"the ids of all {len(cells)} runs are the stored ones" in page  # swept ones too
+    assert pages.NO_SCORES in page
+    assert pages.SWEPT in page
+    assert "```" not in page
+    _, first, *_ = page.split("## Run ")
+    assert f"run `{runs[0]}`, 20 episodes, swept: `c`\n" in first
+    assert "--seeds 2000,2001,900,901 --episodes 20 --c 0.0002`" in first
+    assert pages.list_runs(listed) == listed

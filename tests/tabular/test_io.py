@@ -1,6 +1,7 @@
 """Conversion of MDPs from and to Gymnasium and `.npz` files."""
 
 import dataclasses
+import math
 import os
 
 import gymnasium
@@ -47,6 +48,11 @@ def test_slippery_frozen_lake_by_hand():
     np.testing.assert_allclose(mdp.p[14, 1, [13, 14, 16]], 1 / 3)
     assert mdp.r[14, 1] == pytest.approx(1 / 3)
     assert mdp.r_std[14, 1] == pytest.approx(np.sqrt(1 / 3 * 2 / 3))
+    # The id of a run depends on the last digit: it is that of additions one after the other.
+    chances, mean = (0.33333333333333337, 0.3333333333333333), mdp.r[14, 3]
+    low, high = mean**2, (1 - mean) ** 2
+    variance = chances[0] * high + chances[1] * low + chances[0] * low
+    assert mdp.r_std[14, 3] == math.sqrt(variance)
     # From the start, "left" stays in two of three cases.
     np.testing.assert_allclose(mdp.p[0, 0, [0, 4]], [2 / 3, 1 / 3])
     assert (mdp.p[16, :, 16] == 1).all()

@@ -281,4 +281,5 @@ def _tabular_run(label: str, result: Result, further: Mapping[str, Sequence[floa
         seeds=list(cell.seeds),
         episodes=metrics["episodes"],
         seed_scores=rounded({**scores, **further}),
+        swept=cell.swept,
     )

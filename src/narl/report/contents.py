@@ -119,6 +119,9 @@ class TabularRun:
     seed_scores: dict[str, list[float | None]]
     """Scores by name, one for each seed: the terms of Eq. 1 summed over all episodes, and others
     that claims quote."""
+    swept: str | None = None
+    """The option whose values ran in one program. The command runs one value alone; such a run has
+    another id."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -192,8 +192,10 @@ def _moments(name: str, table: list[list[Outcomes]]) -> tuple[Array, Array, Arra
                 p[s, a, num_states if end else following] += probability
             chances = np.array([outcome[0] for outcome in outcomes], dtype=float)
             rewards = np.array([outcome[2] for outcome in outcomes], dtype=float)
-            r[s, a] = chances @ rewards
-            r_std[s, a] = np.sqrt(np.maximum(chances @ (rewards - r[s, a]) ** 2, 0))
+            # The last digit of `@` depends on the processor, and the id of a run on this digit.
+            r[s, a] = (chances * rewards).sum()
+            variance = (chances * (rewards - r[s, a]) ** 2).sum()
+            r_std[s, a] = np.sqrt(np.maximum(variance, 0))
     return p, r, r_std
 
 
