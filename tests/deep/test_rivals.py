@@ -81,6 +81,41 @@ def test_every_algorithm_is_mbpo_where_members_agree(name, ensemble):
         np.testing.assert_allclose(batch.next_obs, plain.next_obs, rtol=1e-5, atol=1e-5)
 
 
+READINGS = (
+    {"exclude": "above"},
+    {"exclude": "ball", "fallback": "random"},
+    {"joint": True},
+    {"radius_unit": "spread"},
+    {"exclude_by": "return"},
+    {"value_critics": "target"},
+    {"anneal": "radius"},
+)
+"""Options of NARL's choice among models; `numbers_of` excludes on both sides by default."""
+
+
+@AGREEING
+@pytest.mark.parametrize("radius", [0.0, 0.1, np.inf])
+@pytest.mark.parametrize("reading", READINGS, ids=str)
+def test_every_reading_of_narl_is_mbpo_where_members_agree(reading, radius, ensemble):
+    plain = imagine("mbpo", ensemble).batch
+    step = imagine("narl", ensemble, radius=radius, **reading)
+    assert_same(step.batch, plain)
+    # Rounding excludes nobody, so that there is no fallback.
+    assert not (step.selected.fallback | step.selected.reward_fallback).any()
+
+
+@pytest.mark.parametrize("radius", [0.0, 0.1, np.inf])
+@pytest.mark.parametrize(("num_members", "logvar"), [(1, 0.0), (3, -60.0)])
+def test_choice_by_draws_is_mbpo_with_one_member_or_without_noise(radius, num_members, logvar):
+    """Of members that agree but for their noise, a choice by draws takes the luckiest."""
+    ensemble = constant_ensemble([[2.0, 1.0]] * num_members, logvar=logvar)
+    plain = imagine("mbpo", ensemble).batch
+    assert_same(imagine("narl", ensemble, radius=radius, score="draw").batch, plain)
+    noisy = constant_ensemble([[2.0, 1.0]] * 3, logvar=0.0)
+    lucky = imagine("narl", noisy, score="draw").batch.reward
+    assert lucky.mean() == pytest.approx(2.0 + 0.846, abs=0.15)  # E max of 3 normal draws
+
+
 # --- one optimistic member --------------------------------------------------------------------
 
 OPTIMIST = constant_ensemble([[1.0, 1.0], [1.0, 1.0], [4.0, 5.0]])

@@ -22,10 +22,11 @@ def tabular_runs(num_runs: int = 4, **axes: tuple[Any, ...]) -> list[SweepRun]:
     return expand(HALVES["tabular"], [grid | {"seeds": tuple((i,) for i in range(num_runs))}])
 
 
-def training_runs(algo: str = "sac", env: str = ENV, **axes: tuple[Any, ...]) -> list[SweepRun]:
-    """Return trainings of three epochs, one for every combination of the axes."""
-    options = {name: (x,) for name, x in short_options(algo).items()}
-    return expand(HALVES["train"], [{"env": (env,), "algo": (algo,), **options, **axes}])
+def training_runs(*algos: str, env: str = ENV, **axes: tuple[Any, ...]) -> list[SweepRun]:
+    """Return trainings of three epochs, by default of SAC, for every combination of the axes."""
+    algos = algos or ("sac",)
+    options = {name: (x,) for name, x in short_options(algos[0]).items()}
+    return expand(HALVES["train"], [{"env": (env,), "algo": algos, **options, **axes}])
 
 
 def variables(programs: Path) -> dict[str, str]:

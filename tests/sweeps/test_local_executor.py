@@ -156,6 +156,14 @@ def test_tasks_are_groups_that_share_a_program(tmp_path):
     assert [len(task) for task in make_tasks(tabular_runs(5), tmp_path, num_workers=2)] == [3, 2]
 
 
+def test_algorithms_with_as_many_members_are_one_task(tmp_path):
+    algos = ("narl", "mbpo", "sombrl")
+    (task,) = make_tasks(training_runs(*algos, members=(5,)), tmp_path)
+    assert [run.config.algo for run in task] == list(algos)
+    runs = training_runs(*algos, "sac", members=(2, 5))
+    assert [len(task) for task in make_tasks(runs, tmp_path)] == [3, 3, 1]
+
+
 # --- resources --------------------------------------------------------------------------------
 
 
