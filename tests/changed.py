@@ -14,8 +14,8 @@ NO_TESTS = 5
 
 
 PAGE_TESTS = (
-    *("test_api_docs.py", "test_docs.py", "test_errors.py", "test_notebook.py", "test_package.py"),
-    *("test_policies.py", "theory/test_errata_page.py"),
+    *("test_api_docs.py", "test_doc_blocks.py", "test_docs.py", "test_errors.py"),
+    *("test_notebook.py", "test_package.py", "test_policies.py", "theory/test_errata_page.py"),
 )
 """The tests of pages and notebooks, beside test_architecture.py, which always runs."""
 

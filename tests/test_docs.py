@@ -237,27 +237,6 @@ def test_pictures_have_a_text_and_a_script_and_are_small() -> None:
         assert picture.stat().st_size < 2e6
 
 
-@pytest.mark.slow
-def test_site_builds_without_warnings_and_loads_nothing_from_the_network(tmp_path: Path) -> None:
-    pytest.importorskip("sphinx_book_theme")
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
-    done = subprocess.run(
-        [*command, "-d", tmp_path / "doctrees", "-c", DOCS, ROOT, tmp_path / "site"],
-        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    pages = list((tmp_path / "site").rglob("*.html"))
-    assert len(pages) > len(WRITTEN)
-    loaded = re.compile(r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=\"(https?:[^\"]+)")
-    for page in pages:
-        assert loaded.findall(page.read_text(encoding="utf-8")) == [], page.name
-    assert (tmp_path / "site" / "_static" / "mathjax" / "tex-chtml.js").exists()
-    index = (tmp_path / "site" / "searchindex.js").read_text(encoding="utf-8")
-    assert "riverswim" in index
-
-
 # --- tables that are made from the code -----------------------------------------------------
 
 

@@ -127,7 +127,7 @@ def reproduce(
     """Run every cell that is not in the store, and return the analysis of all of them.
 
     When ``should_stop`` returns True, a training writes a checkpoint and raises
-    `narl.deep.training_run.TrainingStopped`; a second call continues the experiment from there.
+    `narl.deep.TrainingStopped`; a second call continues the experiment from there.
     With a ``part`` (i, n) only the i-th of n shares of the cells is run; None: others are not done
     yet. ``env_timeout`` is that of `narl.deep.UserParts`.
     """
