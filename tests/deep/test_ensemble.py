@@ -9,7 +9,7 @@ import pytest
 from tiny import affine_ensemble, assert_same, constant_ensemble, differs, layer, tiny_config
 
 from narl.deep import ensemble as module
-from narl.deep.ensemble import DECAY, Scale, Weights, decays
+from narl.deep.ensemble import BLOCK, DECAY, Scale, Weights, decays
 
 init_ensemble = jax.jit(module.init_ensemble, static_argnums=(1, 2, 3))
 predict, model_loss = jax.jit(module.predict), jax.jit(module.model_loss)
@@ -144,6 +144,19 @@ def test_holdout_error_by_hand():
     error = holdout_error(model.weights, model.scale, jnp.zeros((3, 2)), targets, present)
     # Errors² (0, 4), (1, 0) and (1, 16), (0, 4).
     np.testing.assert_allclose(error, [5 / 4, 21 / 4], rtol=1e-6)
+
+
+@pytest.mark.parametrize("num_present", [1, BLOCK, BLOCK + 1, 700])
+def test_holdout_error_predicts_only_blocks_with_present_rows(num_present):
+    """An input that is not a number would spoil the error if it were predicted."""
+    weights, scale, *_ = random_ensemble()
+    rng = np.random.default_rng(4)
+    x, y = rng.normal(size=(2, 700, 3)).astype(np.float32)
+    expected = (np.asarray(predict(weights, scale, x).mean)[:, :num_present] - y[:num_present]) ** 2
+    x[-(-num_present // BLOCK) * BLOCK :] = np.nan
+    present = (np.arange(700) < num_present).astype(np.float32)
+    error = holdout_error(weights, scale, x, y, present)
+    np.testing.assert_allclose(error, expected.mean((1, 2)), rtol=1e-5)
 
 
 def test_bounds_are_drawn_together_once_against_the_likelihoods_of_all_members():

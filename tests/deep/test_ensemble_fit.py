@@ -146,6 +146,18 @@ def test_shuffle_permutes_draws_that_count():
     assert mixed[0, :6].tolist() != (mixed[1, :6] - 10).tolist()
 
 
+@pytest.mark.parametrize("num_train", [1, 1024, 1025, 9000, 20_000])
+def test_shuffle_sorts_few_rows_like_the_whole_buffer(num_train):
+    """The order is that of the ranks of all rows, the rows that do not count being last."""
+    chosen = np.random.default_rng(2).integers(0, 20_000, (2, 20_000)).astype(np.int32)
+    rank = [jax.random.uniform(key, 20_000) for key in jax.random.split(KEY, 2)]
+    rank = np.where(np.arange(20_000) < num_train, np.stack(rank), 2.0)
+    expected = np.take_along_axis(chosen, np.argsort(rank, axis=1, kind="stable"), axis=1)
+    mixed = shuffle(KEY, jnp.asarray(chosen), jnp.int32(num_train))
+    np.testing.assert_array_equal(mixed, expected)
+    assert (num_train == 1) == np.array_equal(mixed, chosen)
+
+
 @pytest.mark.parametrize("num_passes", [1, 2, 2.5])
 def test_epoch_with_few_rows_passes_over_them_several_times(num_passes):
     config = dataclasses.replace(SMALL, model_batch=4)
@@ -275,6 +287,31 @@ def test_rows_or_buffer_smaller_than_batch(num_rows, config):
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(ensemble))
     assert ensemble.opt[0].count == report.epochs
     assert differs(ensemble.weights, untrained().weights)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("replicas", "least"), [(1, 1), (2, 12)])
+def test_fit_has_the_same_bits_whatever_the_capacity(replicas, least):
+    """The 1600 rows are more than one block of each kind and than the smallest sort."""
+    config = dataclasses.replace(
+        SMALL, model_width=32, model_batch=256, holdout_most=300, least_model_batches=least
+    )
+    start, rows = init(KEY, 1, 1, config), system(replicas * 1600).reshape(replicas, 1600, -1)
+    keys, fits = jax.random.split(KEY, replicas), []
+
+    def one(key, rows, num_rows):
+        return module.fit_ensemble(key, start, rows, num_rows, config)
+
+    many = jax.vmap(one, in_axes=(0, 0, None)) if replicas > 1 else one
+    for capacity in (1600, 5000, 20_000):
+        padded = jnp.pad(rows, ((0, 0), (0, capacity - 1600), (0, 0)))
+        given = (keys, padded) if replicas > 1 else (keys[0], padded[0])
+        fits.append(jax.jit(many)(*given, jnp.int32(1600)))
+    assert_same(fits[1], fits[0])
+    assert_same(fits[2], fits[0])
+    assert (fits[0][0].opt[0].count == SMALL.most_model_epochs * max(least, 6)).all()
+    # Replicas have the same number of rows, so that only one of the sorts is run.
+    assert "cond[" in str(jax.make_jaxpr(many)(*given, jnp.int32(1600)))
 
 
 def test_training_rows_measure_error_without_holdout():

@@ -62,11 +62,12 @@ def temporary_memory(algorithm: Algorithm) -> int:
     """Return about how many bytes a replica needs while it learns, fits or imagines.
 
     Learning holds the batches of a step, packed and unpacked, and the layers' outputs and gradients
-    for one batch. A fit holds all rows as inputs and targets, once and once more in each member's
-    own order, with indices, and the layers' outputs for a batch. Imagining holds the outputs of
-    every layer of every member for a chunk, those of actor and critics for every candidate that is
-    valued, and the value of every sample. An assessment imagines from the first observations of all
-    evaluation episodes at once.
+    for one batch. A fit holds all rows as inputs and targets, about seven numbers per row and
+    member for each member's order of the rows and its shuffle, the held-out rows with their
+    predictions, and the layers' outputs for a batch. Imagining holds the outputs of every layer of
+    every member for a chunk, those of actor and critics for every candidate that is valued, and the
+    value of every sample. An assessment imagines from the first observations of all evaluation
+    episodes at once.
     """
     config = algorithm.config
     width = row_width(algorithm.obs_dim, algorithm.action_dim, config.num_stored_candidates)
@@ -75,9 +76,9 @@ def temporary_memory(algorithm: Algorithm) -> int:
     if not config.uses_model:
         return _FLOAT * max(learning, 3 * config.eval_episodes * sum(config.hidden))
     members, columns = config.num_members, 2 * algorithm.obs_dim + algorithm.action_dim + 1
-    training = config.real_capacity * ((members + 1) * columns + 3 * members)
+    training = config.real_capacity * (columns + 7 * members)
     held = min(config.holdout_most, config.real_capacity)
-    training += held * members * config.model_width
+    training += held * (columns + members * (algorithm.obs_dim + 1))
     layers = members * config.model_depth * config.model_width
     training += 4 * min(config.model_batch, config.real_capacity) * layers
     valued = config.num_candidates if config.algo in used_by("num_candidates") else members

@@ -17,6 +17,8 @@ DECAY = (2.5e-5, 5e-5, 7.5e-5, 7.5e-5, 1e-4)
 """MBPO's weight decay of each layer; with other depths the middle value serves between."""
 BOUND_WEIGHT = 0.01
 """Weight of Σ max_logvar − Σ min_logvar, which draws the shared bounds together."""
+BLOCK = 256
+"""Held-out rows whose outputs are predicted at a time."""
 
 
 class Scale(NamedTuple):
@@ -177,8 +179,21 @@ def holdout_error(
     targets: Float[Array, "B O"],
     present: Float[Array, " B"],
 ) -> Float[Array, " M"]:
-    """Return the mean squared error of every member's mean."""
-    error = ((predict(weights, scale, inputs).mean - targets) ** 2).mean(-1)
+    """Return the mean squared error of every member's mean.
+
+    The present rows come first. Only the blocks of rows that hold some of them are predicted.
+    """
+    size = min(BLOCK, inputs.shape[0])
+
+    def predict_block(i: Array, means: Float[Array, "M B O"]) -> Float[Array, "M B O"]:
+        block = jax.lax.dynamic_slice_in_dim(inputs, i * size, size)
+        mean = predict(weights, scale, block).mean
+        return jax.lax.dynamic_update_slice_in_dim(means, mean, i * size, axis=1)
+
+    num_blocks = jnp.ceil(present.sum() / size).astype(jnp.int32)
+    means = jnp.zeros((weights.network[0].w.shape[0], *targets.shape))
+    means = jax.lax.fori_loop(0, num_blocks, predict_block, means)
+    error = ((means - targets) ** 2).mean(-1)
     return (error * present).sum(-1) / jnp.maximum(present.sum(), 1.0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -29,6 +30,8 @@ IMPROVEMENT = 0.01
 """Relative fall of a member's holdout error that counts as better."""
 SUM_BLOCK = 1024
 """Rows that are summed at a time, whatever the capacity of the buffer."""
+SORTED_SIZES = tuple(1024 * 8**i for i in range(7))
+"""A shuffle sorts the smallest of these numbers of rows that is enough, or the whole buffer."""
 
 
 class Data(NamedTuple):
@@ -143,11 +146,18 @@ def _per_member(
 
 
 def _shuffle(key: PRNGKeyArray, chosen: Int[Array, "M C"], num_train: Array) -> Int[Array, "M C"]:
-    """Shuffle the order of each member's samples."""
+    """Shuffle the order of each member's samples that count."""
     members, capacity = chosen.shape
-    rank = _per_member(lambda key: jax.random.uniform(key, (capacity,)), key, members)
-    rank = jnp.where(jnp.arange(capacity) < num_train, rank, 2.0)
-    return jnp.take_along_axis(chosen, jnp.argsort(rank, axis=-1), axis=-1)
+
+    def shuffle_first(size: int) -> Int[Array, "M C"]:
+        rank = _per_member(lambda key: jax.random.uniform(key, (size,)), key, members)
+        rank = jnp.where(jnp.arange(size) < num_train, rank, 2.0)
+        order = jnp.argsort(rank, axis=-1)
+        return chosen.at[:, :size].set(jnp.take_along_axis(chosen[:, :size], order, axis=-1))
+
+    sizes = [size for size in SORTED_SIZES if size < capacity] + [capacity]
+    branches = [functools.partial(shuffle_first, size) for size in sizes]
+    return jax.lax.switch((num_train > jnp.array(sizes)).sum(), branches)
 
 
 def _train_epoch(
@@ -156,16 +166,13 @@ def _train_epoch(
     """Do one pass over each member's samples; several where they are few."""
     opt = optimiser(config)
     size = min(config.model_batch, progress.chosen.shape[1])
-    # The whole epoch in one gather: in the loop it would be two more small kernels per batch.
     padded = jnp.pad(progress.chosen, ((0, 0), (0, size)))
-    ordered = Data(data.inputs[padded], data.targets[padded])
 
     def step(i: Array, now: tuple[Weights, optax.OptState]) -> tuple[Weights, optax.OptState]:
         weights, state = now
         first = (i if is_one_pass else i % num_batches) * size
-        batch = jax.tree.map(
-            lambda x: jax.lax.dynamic_slice_in_dim(x, first, size, axis=1), ordered
-        )
+        rows = jax.lax.dynamic_slice_in_dim(padded, first, size, axis=1)
+        batch = data.inputs[rows], data.targets[rows]
         present = (first + jnp.arange(size) < num_train).astype(jnp.float32)
         grad = jax.grad(model_loss)(weights, scale, *batch, present, config.beta_nll)
         change, state = opt.update(grad, state)
