@@ -47,8 +47,9 @@ def experiments(monkeypatch) -> None:
         if run := storage.find_run_of_config(root, config.record()):
             return run, True
         progress(config.episodes)
-        regret = np.ones((len(config.seeds), config.episodes))
-        return storage.save_run(root, config.record(), {}, {"regret": regret}), False
+        metrics = {"v_star": 1.0, "episodes": config.episodes}
+        arrays = dict.fromkeys(("regret", "value"), np.ones((len(config.seeds), config.episodes)))
+        return storage.save_run(root, config.record(), metrics, arrays), False
 
     monkeypatch.setattr(experiment, "run_config", run_config)
 
