@@ -33,6 +33,28 @@ def test_optimistic_by_hand(values, radius, member, admitted):
     np.testing.assert_array_equal(choice.admitted, admitted)
 
 
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("above_only", [False, True])
+@pytest.mark.parametrize("radius", [0.1, 1.5])
+def test_a_radius_leaves_out_members_without_a_finite_value(wrong, above_only, radius):
+    values = jnp.array([[0.0], [1.0], [5.0], [wrong]])
+    choice = narl.optimism.optimistic(values, radius, above_only=above_only)
+    rest = narl.optimism.optimistic(values[:3], radius, above_only=above_only)
+    assert (choice.member, choice.value) == (rest.member, rest.value)
+    np.testing.assert_array_equal(choice.admitted, [*rest.admitted, [False]])
+    # Where the numbers that the radius judges are not finite, it is the same.
+    judged = narl.optimism.optimistic(
+        values.at[3].set(9.0), radius, judged=values, above_only=above_only
+    )
+    assert judged.member == rest.member
+
+
+def test_without_a_finite_value_the_choice_is_not_finite_either():
+    choice = narl.optimism.optimistic(jnp.full((3, 1), np.nan), 0.1)
+    assert np.isnan(choice.value)
+    assert not choice.admitted.any()
+
+
 @pytest.mark.parametrize("shape", [(1, 3), (2, 3, 4, 5)])
 @pytest.mark.parametrize("radius", [None, 0.7, 1e-6])
 def test_optimistic_agrees_with_a_loop_over_positions(shape, radius):

@@ -43,7 +43,8 @@ def optimistic(
     largest value; the paper does not define this case. ``judged`` are the
     numbers whose distance from their mean counts, by default the values themselves. With
     ``above_only`` members below the mean are admitted at any distance. Only members ``among`` which
-    one is chosen count, also in the mean; by default all do.
+    one is chosen count, also in the mean; by default all do. A radius also leaves out members whose
+    value is not finite, unless all are.
 
     Args:
         values: The values [M, …] among which is chosen, members first.
@@ -66,7 +67,12 @@ def optimistic(
         score = values if among is None else jnp.where(among, values, -jnp.inf)
     else:
         judged = values if judged is None else judged
-        offset = judged - judged.mean(axis=0, where=among)
+        # A member without a finite value would leave the others without a mean.
+        finite = jnp.isfinite(values) & jnp.isfinite(judged)
+        mean = judged.mean(axis=0, where=among)
+        among = finite if among is None else among & finite
+        mean = jnp.where(jnp.isfinite(mean), mean, judged.mean(axis=0, where=among))
+        offset = judged - mean
         distance = jnp.abs(offset)
         # The mean is rounded; equal values must be admitted by every radius.
         largest = jnp.abs(judged).max(axis=0, initial=0.0, where=among)
@@ -74,9 +80,8 @@ def optimistic(
         slack = jnp.where(jnp.isfinite(rounding), rounding, 0.0)
         admitted = distance <= radius + slack
         admitted |= jnp.asarray(above_only) & (offset <= 0.0)
-        if among is not None:
-            admitted &= among
-            distance = jnp.where(among, distance, jnp.inf)
+        admitted &= among
+        distance = jnp.where(among, distance, jnp.inf)
         closest = distance <= distance.min(axis=0) + slack
         considered = jnp.where(admitted.any(axis=0), admitted, closest)
         score = jnp.where(considered, values, -jnp.inf)

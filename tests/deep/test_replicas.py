@@ -124,6 +124,17 @@ def test_noise_on_rewards_of_scale_zero_is_mbpo_bit_for_bit(train):
 
 
 @pytest.mark.slow
+def test_both_noises_with_scale_zero_are_the_choice_among_models_bit_for_bit(train):
+    both = {"noise": "both", "noise_scale": 0.0}
+    choice = train((quick_config("narl", seeds=(3,)),), ThreadedReplicas)
+    silent = train((quick_config("narl", seeds=(3,), **both),), ThreadedReplicas)
+    assert_same(silent.state._replace(params=choice.state.params), choice.state)
+    for row, expected in zip(silent.rows, choice.rows, strict=True):
+        row = {name: x for name, x in row.items() if name in expected}
+        assert row | {"seconds": None} == expected | {"seconds": None}
+
+
+@pytest.mark.slow
 def test_replica_has_the_same_bits_at_full_size(train):
     """XLA shares large matrix products among threads, which tiny networks do not show."""
     full = {"hidden": (256,), "batch": 256, "model_width": 200, "rollout_batch": 400, "steps": 24}

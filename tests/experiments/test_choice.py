@@ -1,54 +1,78 @@
-"""Readings of the choice among models: cells, table and differences, by hand."""
+"""Readings of the choice among models: cells, tables and differences, by hand."""
 
 import numpy as np
 import pytest
 from fake_results import training_result
 
 from narl.experiments import SCALES, choice
-from narl.experiments.choice import MBPO, READINGS, TASK
+from narl.experiments.choice import MAIN, MBPO, READINGS, TASKS
 
 
-def reading_of(label):
-    """Return the reading of a label such as "task: reading, seeds from 200"."""
-    return label.partition(": ")[2].rpartition(", seeds")[0]
+def parts_of(label):
+    """Return the task and the reading of a label such as "task: reading, seeds from 200"."""
+    task, _, rest = label.partition(": ")
+    return task, rest.rpartition(", seeds")[0]
 
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_readings_differ_in_their_options_only(scale):
-    cells = choice.cells(scale)
-    for name, cell in cells.items():
-        reading = reading_of(name)
+    sizes, seeds = {}, {}
+    for name, cell in choice.cells(scale).items():
+        task, reading = parts_of(name)
         assert cell.algo == ("mbpo" if reading == MBPO else "narl")
-        for option, value in READINGS[reading].items():
+        # Acrobot's preset has no radius.
+        usual = {} if reading == MBPO else {"radius": 0.1}
+        for option, value in (usual | READINGS[reading]).items():
             assert getattr(cell, option) == value
-    sizes = {(x.members, x.steps) for x in cells.values()}
-    assert sizes == {(3, 600 if scale == "smoke" else 3000)}
-    seeds = {seed for x in cells.values() for seed in x.seeds}
-    assert seeds == (set(range(200, 220)) if scale == "paper" else {200})
+        sizes.setdefault(task, set()).add((cell.env, cell.members, cell.steps))
+        seeds.setdefault(task, set()).update(cell.seeds)
+    if scale != "paper":
+        steps = 600 if scale == "smoke" else 3000
+        assert sizes == {"InvertedPendulum": {("InvertedPendulum-v4", 3, steps)}}
+        assert seeds == {"InvertedPendulum": {200}}
+        return
+    assert sizes == {task: {(x.env, x.members, x.steps)} for task, x in TASKS.items()}
+    ten = set(range(200, 210))
+    assert seeds == {
+        "InvertedPendulum": set(range(200, 220)),
+        "Acrobot": ten,
+        "MountainCar": ten,
+    }
+
+
+def result_of(cell, reading):
+    """MBPO returns 1, 2, … over its seeds; every reading 10 more, but 5 less without a radius."""
+    more = 0.0 if reading == MBPO else -5.0 if reading == "no radius" else 10.0
+    returns = np.array(cell.seeds) - 199.0 + more + 0.01 * np.array(cell.seeds)
+    solved = [None if seed == 219 else 1000 for seed in cell.seeds]
+    share = [0.25] * len(cell.seeds)
+    log = [{"step": 250}, {"step": 500, "holdout_error": [0.0], "optimistic_share": share}]
+    result = training_result(cell, solved, returns.tolist(), log)
+    result.arrays["eval_return"] = np.stack([returns - 1, returns + 1])
+    return result
 
 
 def test_blocks_of_seeds_are_joined_and_compared_with_mbpo():
-    """MBPO returns 1, 2, … 20 over its seeds; every reading 10 more, but 5 less without radius."""
-    results = {}
-    for name, cell in choice.cells("paper").items():
-        reading = reading_of(name)
-        more = 0.0 if reading == MBPO else -5.0 if reading == "no radius" else 10.0
-        returns = np.array(cell.seeds) - 199.0 + more + 0.01 * np.array(cell.seeds)
-        solved = [None if seed == 219 else 1000 for seed in cell.seeds]
-        result = training_result(cell, solved, returns.tolist())
-        result.arrays["eval_return"] = np.stack([returns - 1, returns + 1])
-        results[name] = result
+    results = {
+        name: result_of(cell, parts_of(name)[1]) for name, cell in choice.cells("paper").items()
+    }
     outcome = choice.analyse("paper", results)
-    table, differences = outcome.tables
+    table, acrobot, car, differences = outcome.tables
     rows = {row[0]: row[1:] for row in table.rows}
     own = pytest.approx(10.5 + 2.095)
     assert rows[MBPO][:4] == [20, 19, (19 * 1000 + 3000) / 20, own]
     assert rows[MBPO][4] == pytest.approx(3.0)
     assert rows[MBPO][5] == pytest.approx(10.5 + 2.095 + 1)
+    assert rows[MBPO][6:] == [0.25, None]  # epochs without a model do not count
     assert [row[0] for row in table.rows][-1] == "no radius"
+    for small in (acrobot, car):
+        assert {row[0] for row in small.rows} == set(MAIN)
+        assert {row[1] for row in small.rows} == {10}
     found = {row[0]: row[3:9] for row in differences.rows}
-    assert found[f"{TASK}: above, joint"][0] == "holds"
-    assert found[f"{TASK}: no radius"][0] == "fails"
-    assert found[f"{TASK}: no radius"][3] == pytest.approx(5.0)
-    assert len(found) == len(READINGS) - 1
+    assert found["InvertedPendulum: above, joint"][0] == "holds"
+    assert found["InvertedPendulum: no radius"][0] == "fails"
+    assert found["InvertedPendulum: no radius"][3] == pytest.approx(5.0)
+    assert found["MountainCar: no radius"][3] == pytest.approx(5.0)
+    assert len(found) == len(READINGS) - 1 + 2 * (len(MAIN) - 1)
     assert outcome.claims == []
+    assert "InvertedPendulum: 20 seeds, Acrobot: 10 seeds" in outcome.about

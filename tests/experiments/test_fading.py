@@ -6,20 +6,17 @@ from fake_results import training_result
 
 from narl.experiments import SCALES, fading
 from narl.experiments.exploration import FREE_PENDULUM, MOUNTAIN_CAR
-from narl.experiments.fading import PLAIN, VARIANTS
-
-ANNEALED, LARGEST = tuple(VARIANTS)[1:3]
+from narl.experiments.fading import ANNEALED, BOTH, LARGEST, PLAIN, VARIANTS
 
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_variants_differ_in_their_options_only(scale):
     for name, cell in fading.cells(scale).items():
         task, _, variant = name.partition(": ")
-        options = VARIANTS[variant]
         assert (cell.algo, cell.noise) == ("narl", "reward")
-        assert cell.seeds == tuple(range(200, 210)) if scale == "paper" else (200,)
-        assert cell.anneal_steps == (cell.steps // 2 if "anneal_steps" in options else None)
-        assert cell.noise_unit == options.get("noise_unit", "first")
+        assert cell.seeds == tuple(range(500, 510)) if scale == "paper" else (500,)
+        assert cell.anneal_steps == (cell.steps // 2 if variant in (ANNEALED, BOTH) else None)
+        assert cell.noise_unit == ("largest" if variant in (LARGEST, BOTH) else "first")
         assert cell.noise_scale == (0.01 if task == MOUNTAIN_CAR else 0.03)
 
 
@@ -37,11 +34,11 @@ def test_later_evaluations_say_what_was_kept():
         result.arrays["eval_return"] = np.concatenate([np.zeros((10, 2)), found], axis=1).T
         results[name] = result
     findings = fading.analyse("paper", results)
-    car, pendulum, differences = findings.tables
+    car, pendulum, differences, comparisons = findings.tables
     rows = {row[0]: row[1:] for row in car.rows}
     total = 8 * 190 + 105
     assert rows[PLAIN][:3] == pytest.approx([total / 40, 0.0, (8 * 95 + 10) / 10])
-    assert rows[PLAIN][3:] == [pytest.approx(17 / 20), 9, 8, 0.5]
+    assert rows[PLAIN][3:] == [pytest.approx(17 / 20), 9, 8, pytest.approx((8 * 95 + 10) / 10), 0.5]
     assert rows[ANNEALED][3:6] == [1.0, 10, 10]
     # The pendulum counts as learned from 100 on.
     assert {row[0]: row[4:7] for row in pendulum.rows}[ANNEALED] == [0.5, 10, 0]
@@ -49,4 +46,22 @@ def test_later_evaluations_say_what_was_kept():
     assert len(found) == 2 * (len(VARIANTS) - 1)
     assert found[f"{MOUNTAIN_CAR}: {LARGEST}"][3] == "fails"
     assert found[f"{FREE_PENDULUM}: {ANNEALED}"][3] in ("holds", "undecided")
-    assert findings.claims == []
+    assert {claim.id: claim.verdict for claim in findings.claims} == {
+        "fading-mountain-car": "holds",
+        "fading-pendulum-cost-0": "holds",
+    }
+    assert [row[0] for row in comparisons.rows] == [claim.id for claim in findings.claims]
+
+
+@pytest.mark.parametrize(("annealed", "verdict"), [(60.5, "undecided"), (30.0, "fails")])
+def test_annealed_noise_that_does_not_keep_more_is_not_said_to(annealed, verdict):
+    """The order of the seeds is another one, so that a small difference is undecided."""
+    results = {}
+    for name, cell in fading.cells("paper").items():
+        order = np.arange(10.0)
+        last = annealed + order[::-1] if ANNEALED in name else 60.0 + order
+        log = [{"step": 1, "holdout_error": [1.0], "bonus": [0.5], "eval_return": [0.0]}]
+        result = training_result(cell, [None] * 10, last.tolist(), log)
+        result.arrays["eval_return"] = np.stack([np.zeros(10), last])
+        results[name] = result
+    assert {claim.verdict for claim in fading.analyse("paper", results).claims} == {verdict}

@@ -46,6 +46,20 @@ def test_small_difference_is_decided_by_many_seeds_where_quartiles_overlap():
     assert judge(x[:5], y[:5]).verdict == "undecided"
 
 
+def test_an_interval_that_ends_at_zero_is_undecided_and_says_so():
+    """The difference is −1 ± 1, up to a shift that moves the interval's end."""
+    x = np.array([-2.0, -1.0, 0.0, -1.5, -0.5, -1.0])
+    high = judge(x, np.zeros(6)).parts[0].comparison.mean.high
+    width = high - judge(x, np.zeros(6)).parts[0].comparison.mean.low
+    for share, verdict in ((-0.03, "holds"), (-0.01, "undecided"), (0.01, "undecided")):
+        moved = judge(x - high + share * width, np.zeros(6))
+        assert moved.verdict == verdict
+        assert ("so close to 0" in moved.numbers) == (share == -0.01)
+        opposite = judge(np.zeros(6), x - high + share * width)
+        assert opposite.verdict == {"holds": "fails"}.get(verdict, verdict)
+        assert ("so close to 0" in opposite.numbers) == (share == -0.01)
+
+
 def test_all_hold_is_a_conjunction():
     assert all_hold(["holds", "holds"]) == "holds"
     assert all_hold(["holds", "undecided"]) == "undecided"

@@ -10,6 +10,32 @@ from narl import stats
 from narl.errors import InputError
 from narl.stats import resampling
 
+# --- on which side of 0 an interval lies --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "side"),
+    [(1.0, 9.0, 1), (-9.0, -1.0, -1), (-1.0, 9.0, 0), (0.1, 9.0, 0), (-9.0, -0.1, 0)]
+    + [(0.19, 9.0, 1), (2.0, 2.0, 1), (-2.0, -2.0, -1), (0.0, 0.0, 0), (-np.inf, np.inf, 0)],
+)
+def test_an_interval_that_ends_within_2_percent_of_its_width_of_zero_is_on_no_side(low, high, side):
+    assert stats.side_of_zero(stats.Interval((low + high) / 2, low, high)) == side
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.995])
+def test_ends_of_other_resamples_differ_by_the_standard_error(confidence):
+    """An interval from `low` to `low + 1` is on no side while `low` is below three errors."""
+    closest = next(
+        low
+        for low in np.arange(0.0, 0.2, 1e-4)
+        if stats.side_of_zero(stats.Interval(0.5, low, low + 1.0), confidence=confidence)
+    )
+    generator = np.random.default_rng(0)
+    means = generator.normal(size=(400, resampling.NUM_RESAMPLES))
+    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2], axis=1)
+    assert closest == pytest.approx(3 * low.std() / (high - low).mean(), rel=0.15)
+
+
 # --- differences ------------------------------------------------------------------------------
 
 

@@ -93,7 +93,7 @@ class OptimismOptions:
     choose_among: Literal["all", "elites"] = _narl_option(
         "all",
         "members among which is chosen, and whose mean the radius is around: all, or the best on "
-        "held-out data (elites)",
+        "held-out data (elites; a difference only with more members than elites)",
         per_replica="",
         in_old_records=False,
     )
@@ -145,7 +145,8 @@ class OptimismOptions:
     )
     anneal: Literal["share", "radius"] = _narl_option(
         "share",
-        "quantity that falls in NARL: the share of optimistic imagined steps, or the radius",
+        "quantity that falls in NARL: the share of optimistic imagined steps, or the radius (with "
+        "exclude=above the choice then ends among members below the mean, which is pessimistic)",
         only_with=(_SELECTS | {"anneal_steps": (NOT_NONE,)},),
     )
     bonus_weight: float = number(

@@ -1,12 +1,13 @@
-"""Readings of the optimistic choice among models (ours), compared on InvertedPendulum.
+"""Readings of the optimistic choice among models (ours), compared on three tasks.
 
-The seeds are kept for tuning, so nothing is claimed. `acrobot` compares readings on another task.
+The seeds are kept for tuning, so nothing is claimed. `acrobot` compares the best reading of Acrobot
+on fresh seeds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -18,11 +19,13 @@ from narl.experiments.analysis import (
     return_figures,
     steps_to_solve,
 )
-from narl.experiments.experiment import Experiment, Findings, Result, Scale, Size
+from narl.experiments.experiment import Experiment, Findings, Result, Scale, TaskSize
+from narl.experiments.exploration import slug
 from narl.experiments.fig3a import ENV, TINY
 from narl.experiments.judgement import difference_table
 from narl.report.contents import Table
 from narl.report.series import count_seeds
+from narl.report.training_curves import rows_with_model
 
 if TYPE_CHECKING:
     from narl.deep.config import Config
@@ -32,6 +35,7 @@ Returns = Mapping[str, Float[np.ndarray, "N E"]]
 TITLE = "Readings of the choice among models"
 MBPO = "MBPO"
 BALL: dict[str, Any] = {"preset": "paper"}
+RADIUS: dict[str, Any] = {"radius": 0.1}
 SPREAD: dict[str, Any] = {"radius": 1.0, "radius_unit": "spread"}
 UPDATE: dict[str, Any] = {"optimism_at": "update"}
 READINGS: dict[str, dict[str, Any]] = {
@@ -59,88 +63,126 @@ READINGS: dict[str, dict[str, Any]] = {
 """Options of every reading, beyond the task's preset."""
 MAIN = tuple(READINGS)[:7]
 """The readings of the smaller scales."""
-TASK, MEMBERS = "InvertedPendulum", 3
-FIRST_SEED, BLOCK, NUM_BLOCKS = 200, 10, 2
+FIRST_SEED, BLOCK = 200, 10
 """At the paper's scale a reading is trained in runs of ten seeds each."""
 
 
-_SIZES: dict[Scale, Size] = {
-    "smoke": Size(600, 1, TINY),
-    "small": Size(3_000, 1),
-    "paper": Size(3_000, BLOCK),
+class _Task(NamedTuple):
+    """A task of the paper's scale."""
+
+    env: str
+    members: int
+    steps: int
+    num_blocks: int = 1
+    readings: tuple[str, ...] = MAIN
+
+
+TASKS = {
+    "InvertedPendulum": _Task(ENV, 3, 3_000, 2, tuple(READINGS)),
+    "Acrobot": _Task("Acrobot-v1", 5, 6_000),
+    "MountainCar": _Task("MountainCar-v0", 5, 6_000),
 }
 
 
-def _labels(scale: Scale) -> dict[str, list[tuple[str, int]]]:
-    """Return the labels and first seeds of every reading's runs."""
-    readings, num_blocks = (READINGS, NUM_BLOCKS) if scale == "paper" else (MAIN, 1)
-    firsts = [FIRST_SEED + BLOCK * place for place in range(num_blocks)]
+_SIZES: dict[Scale, TaskSize] = {
+    "smoke": TaskSize(("InvertedPendulum",), 1, TINY | {"steps": 600}),
+    "small": TaskSize(("InvertedPendulum",), 1),
+    "paper": TaskSize(tuple(TASKS), BLOCK),
+}
+
+
+def _labels(scale: Scale, task: str) -> dict[str, list[tuple[str, int]]]:
+    """Return the labels and first seeds of every reading's runs on a task."""
+    paper = scale == "paper"
+    readings = TASKS[task].readings if paper else MAIN
+    firsts = [FIRST_SEED + BLOCK * place for place in range(TASKS[task].num_blocks if paper else 1)]
     return {
-        reading: [(f"{TASK}: {reading}, seeds from {first}", first) for first in firsts]
+        reading: [(f"{task}: {reading}, seeds from {first}", first) for first in firsts]
         for reading in readings
     }
 
 
-def cells(scale: Scale) -> dict[str, Config]:
-    """Return every reading, with the same members and the same seeds."""
+def _cell(task: str, reading: str, first_seed: int, size: TaskSize) -> Config:
     from narl.deep.checked_config import make_config
 
+    env, members, steps, *_ = TASKS[task]
+    seeds = tuple(range(first_seed, first_seed + size.num_seeds))
+    shared = {"members": members, "steps": steps, "seeds": seeds, **size.options}
+    if reading == MBPO:
+        return make_config(env, "mbpo", **shared)
+    # Acrobot's preset has no radius, so the default one is named.
+    return make_config(env, "narl", **(shared | {"radius": 0.1} | READINGS[reading]))
+
+
+def cells(scale: Scale) -> dict[str, Config]:
+    """Return every reading on every task, with the same members and the same seeds."""
+    size = _SIZES[scale]
     return {
-        label: make_config(
-            ENV,
-            "mbpo" if reading == MBPO else "narl",
-            **({"members": MEMBERS} | READINGS[reading] | _SIZES[scale].shared_options(first)),
-        )
-        for reading, labels in _labels(scale).items()
+        label: _cell(task, reading, first, size)
+        for task in size.tasks
+        for reading, labels in _labels(scale, task).items()
         for label, first in labels
     }
 
 
-def _table(runs: Mapping[str, list[Result]], returns: Returns, budget: int) -> Table:
+def _mean_of(runs: Sequence[Result], key: str) -> float | None:
+    """Return the mean of a metric over epochs, seeds and runs; None if a run does not have it."""
+    rows = [row for run in runs for row in rows_with_model(run.rows())]
+    if not all(key in row for row in rows):
+        return None
+    return float(np.mean([row[key] for row in rows]))
+
+
+def _table(task: str, runs: Mapping[str, list[Result]], returns: Returns, budget: int) -> Table:
     rows: list[list[Any]] = []
     for reading, found in runs.items():
         times = np.concatenate([steps_to_solve(run) for run in found])
         rows.append(
             [reading, len(times), int(np.isfinite(times).sum())]
             + [float(capped(times, budget).mean()), *return_figures(returns[reading])]
+            + [_mean_of(found, "optimistic_share"), _mean_of(found, "optimistic_gain")]
         )
     rows.sort(key=lambda row: -row[4])
     return Table(
-        "choice-invertedpendulum",
-        TASK,
-        ["reading", "seeds", "seeds that solve it", "steps to solve", *RETURN_COLUMNS],
+        f"choice-{slug(task)}",
+        task,
+        ["reading", "seeds", "seeds that solve it", "steps to solve", *RETURN_COLUMNS]
+        + ["share of choices above the mean", "gain in standard deviations"],
         rows,
-        "In the order of the mean return over the training. A seed that did not solve "
-        f"InvertedPendulum counts as {budget} steps.",
+        f"In the order of the mean return over the training. A seed that did not solve {task} "
+        f"counts as {budget} steps. The last two columns are means over the training of the "
+        "metrics `optimistic_share` and `optimistic_gain`: how often the chosen state's value lies "
+        "above the mean of the members' values, and by how much.",
     )
 
 
 def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
-    """Return the table and the differences from MBPO; nothing is claimed on these seeds."""
-    runs = {
-        reading: [results[label] for label, _ in labels]
-        for reading, labels in _labels(scale).items()
-    }
-    returns = {
-        reading: np.concatenate([evaluation_returns(run) for run in found])
-        for reading, found in runs.items()
-    }
-    over_training = {reading: values.mean(axis=1) for reading, values in returns.items()}
+    """Return a table per task and the differences from MBPO; nothing is claimed on these seeds."""
+    size = _SIZES[scale]
+    tables, over_training = [], {}
+    for task in size.tasks:
+        runs = {
+            reading: [results[label] for label, _ in labels]
+            for reading, labels in _labels(scale, task).items()
+        }
+        returns = {
+            reading: np.concatenate([evaluation_returns(run) for run in found])
+            for reading, found in runs.items()
+        }
+        tables.append(_table(task, runs, returns, size.options.get("steps", TASKS[task].steps)))
+        over_training[task] = {reading: values.mean(axis=1) for reading, values in returns.items()}
+    counts = {task: count_seeds(len(values[MBPO])) for task, values in over_training.items()}
     return Findings(
-        about="NARL with every reading of the choice among models, and MBPO with as many members "
-        f"({TASK}, {count_seeds(len(returns[MBPO]))}, from {FIRST_SEED} on). In the names, above "
-        "and ball are what the radius excludes, and update is the choice in the target of every "
-        "update (`--optimism-at update`). The seeds are kept for tuning: these tables choose "
-        "narl's default and prove nothing.",
+        about="NARL with readings of the choice among models, and MBPO with as many members "
+        f"({', '.join(f'{task}: {count}' for task, count in counts.items())}; from {FIRST_SEED} "
+        "on). In the names, above and ball are what the radius excludes, and update is the choice "
+        "in the target of every update (`--optimism-at update`). The seeds are kept for tuning: "
+        "these tables choose narl's default and prove nothing.",
         charts=[],
         tables=[
-            _table(runs, returns, _SIZES[scale].steps),
+            *tables,
             difference_table(
-                "choice-differences",
-                {TASK: over_training},
-                MBPO,
-                "return over the training",
-                "reading",
+                "choice-differences", over_training, MBPO, "return over the training", "reading"
             ),
         ],
         claims=[],

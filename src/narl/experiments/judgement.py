@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from narl.report.contents import Chart, Claim, Series, Table, Verdict
 from narl.report.number_format import format_number
-from narl.stats import Comparison, compare, difference
+from narl.stats import Comparison, compare, difference, side_of_zero
 
 Sample = Float[np.ndarray, " N"] | float
 """One value per seed, or a fixed level."""
@@ -70,7 +70,8 @@ def judge_lower(parts: Sequence[Part], quantity: str) -> Judgement:
 
     It holds if the 95 % interval of mean(x) − mean(y) lies below 0 in every part. It fails if the
     interval lies above 0 in one of them, at 1 − 0.05/k for k parts (Bonferroni), as one of many
-    may lie there by chance. Else it is undecided.
+    may lie there by chance. Else it is undecided, also if an interval ends too close to 0
+    (`narl.stats.side_of_zero`).
     """
     judged = tuple(_judge(part, len(parts)) for part in parts)
     verdict = all_hold([item.verdict for item in judged])
@@ -81,11 +82,12 @@ def judge_lower(parts: Sequence[Part], quantity: str) -> Judgement:
 
 def _judge(part: Part, num_parts: int) -> JudgedPart:
     comparison = compare(part.x, part.y, paired=True)
-    strict = difference(part.x, part.y, paired=True, confidence=1.0 - 0.05 / num_parts)
+    confidence = 1.0 - 0.05 / num_parts
+    strict = difference(part.x, part.y, paired=True, confidence=confidence)
     verdict: Verdict = "undecided"
-    if comparison.mean.high < 0:
+    if side_of_zero(comparison.mean) < 0:
         verdict = "holds"
-    elif strict.low > 0 and part.fails_if_above:
+    elif side_of_zero(strict, confidence=confidence) > 0 and part.fails_if_above:
         verdict = "fails"
     return JudgedPart(part, comparison, verdict, num_parts, strict.low)
 
@@ -127,12 +129,20 @@ def _describe(item: JudgedPart, quantity: str) -> str:
     return f"{line} Undecided: {_reason(item)}." if item.verdict == "undecided" else line
 
 
+TOO_CLOSE = "the interval ends so close to 0 that other resamples might decide otherwise"
+"""The reason of a comparison whose interval does not contain 0."""
+
+
 def _reason(item: JudgedPart) -> str:
     """Return why a comparison is undecided, and how many seeds would decide it."""
     part, comparison = item.part, item.comparison
+    if comparison.mean.high < 0:
+        return TOO_CLOSE
     if comparison.mean.low > 0:
         if not part.fails_if_above:
             return f"the runs are too short to show how large {part.y_name} is"
+        if item.strict_low > 0:
+            return TOO_CLOSE
         low = _signed(item.strict_low)
         return (
             f"one of {item.num_parts} may look so by chance; the interval for all begins at {low}"

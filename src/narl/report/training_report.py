@@ -32,7 +32,7 @@ from narl.report.ensemble_charts import (
 from narl.report.series import count_seeds, interval_series, over_seeds
 from narl.report.training_curves import Rows, curve, rows_with_model
 from narl.report.training_summary import TrainingSummary, label_trainings
-from narl.stats import aggregate_iqm, difference
+from narl.stats import aggregate_iqm, difference, side_of_zero
 
 MOST_SEEDS = 10
 """Lines of single seeds that can be told apart in one chart."""
@@ -251,7 +251,7 @@ def _difference_table(labelled: Labelled) -> Table | None:
             continue
         paired = one.config.seeds == two.config.seeds  # in the same order, too
         found = difference(x, y, paired=paired)
-        better = first if found.low > 0 else second if found.high < 0 else "undecided"
+        better = {1: first, -1: second, 0: "undecided"}[side_of_zero(found)]
         seeds = f"{len(x)}, paired" if paired else f"{len(x)} and {len(y)}"
         rows.append([f"{first} − {second}", *found, better, seeds])
         compared |= {first: one, second: two}
@@ -259,8 +259,9 @@ def _difference_table(labelled: Labelled) -> Table | None:
         return None
     caption = (
         "The difference of the mean returns after the last epoch, with its 95 % bootstrap interval "
-        "over the seeds, stretched for few seeds. Where the interval contains 0, the seeds do not "
-        "show which training is better. Trainings of the same seeds are paired seed by seed."
+        "over the seeds, stretched for few seeds. Where the interval contains 0, or ends so close "
+        "to it that other resamples might decide otherwise, the seeds do not show which training "
+        "is better. Trainings of the same seeds are paired seed by seed."
     )
     if len(labelled) > MOST_IN_PAIRS:
         caption += " The first training is compared with each of the others."

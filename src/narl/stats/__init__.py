@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from narl.stats.comparison import improvement_interval as improvement_interval
     from narl.stats.comparison import probability_of_improvement as probability_of_improvement
     from narl.stats.comparison import seeds_to_detect as seeds_to_detect
+    from narl.stats.comparison import side_of_zero as side_of_zero
     from narl.stats.summary import Growth as Growth
     from narl.stats.summary import Interval as Interval
     from narl.stats.summary import bootstrap_interval as bootstrap_interval

@@ -4,10 +4,16 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import nctdtrinc, stdtrit
+from scipy.special import nctdtrinc, ndtri, stdtrit
 
 from narl.errors import InputError
-from narl.stats.resampling import resample_both, resampled_iqm, resampled_mean, stretched_interval
+from narl.stats.resampling import (
+    NUM_RESAMPLES,
+    resample_both,
+    resampled_iqm,
+    resampled_mean,
+    stretched_interval,
+)
 from narl.stats.summary import Array, Interval, Statistic, numbers
 
 MOST_SEEDS = 10**7
@@ -132,6 +138,32 @@ def difference(
     arms = (first,) if paired else (first, second)
     low, high = stretched_interval(estimate, draws, arms, confidence)
     return Interval(estimate, float(low), float(high))
+
+
+def side_of_zero(interval: Interval, *, confidence: float = 0.95) -> int:
+    """Return 1 if the interval of `difference` lies above 0, −1 if below, and 0 if neither is sure.
+
+    The ends come from 10 000 random resamples. An end that is closer to 0 than three of its
+    standard errors (2 % of the interval's width at 95 %) decides nothing, as other resamples might
+    put it on the other side.
+
+    Args:
+        interval: The interval of a difference.
+        confidence: That of the interval.
+
+    Example:
+        >>> narl.stats.side_of_zero(narl.stats.difference([1.0, 2.0, 3.0], [9.0, 8.0, 9.0]))
+        -1
+    """
+    tail = (1.0 - confidence) / 2
+    z = ndtri(1.0 - tail)
+    density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+    standard_error = np.sqrt(tail * (1.0 - tail) / NUM_RESAMPLES) / density
+    _, low, high = interval
+    if not np.isfinite(high - low):
+        return 0
+    closest = 3 * standard_error * (high - low) / (2 * z)
+    return int(low > closest) - int(high < -closest)
 
 
 def compare(
