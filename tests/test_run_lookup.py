@@ -116,9 +116,17 @@ def test_folder_of_another_name_is_not_a_run(runs):
 
 def test_load_and_plot_look_into_the_folder_of_the_variable(runs, monkeypatch):
     runs.rename("elsewhere")
-    for use in (narl.load, narl.plot):
-        with pytest.raises(InputError, match="the folder runs holds no runs; name another"):
+    for use, kind in ((narl.load, "trainings"), (narl.plot, "runs")):
+        with pytest.raises(InputError, match=f"the folder runs holds no {kind}; name another"):
             use("latest")
     monkeypatch.setenv("NARL_RUNS", "elsewhere")
     assert narl.load("latest").algo == "sac"
     assert find_run(storage.default_root(), "latest").id == RUN.name
+
+
+def test_latest_is_the_latest_training_where_only_trainings_can_be_used(runs):
+    config = {"experiment": "tabular", "agent": "x", "env": "y", "seeds": [0], "options": {}}
+    later = storage.save_run(runs, config, {"regret": {}, "episodes": 1}, {"regret": [[1.0]]})
+    assert find_run(runs, "latest").id == later.id
+    assert find_run(runs, "latest", of_training=True).id == RUN.name
+    assert narl.load("latest").algo == "sac"

@@ -25,9 +25,15 @@ POLICY_HELP = f"{RUN_HELP}; or a saved agent's folder, or a pretrained policy su
 _DIGITS = re.compile(r"[0-9a-f]{4,10}")
 
 
-def find_run(root: Path, text: str, *, unfinished_first: bool = False) -> Run | UnfinishedRun:
-    """Return the run that a text names; see `RUN_HELP`."""
-    run = storage.find_run(root, _name(root, text), unfinished_first=unfinished_first)
+def find_run(
+    root: Path, text: str, *, unfinished_first: bool = False, of_training: bool = False
+) -> Run | UnfinishedRun:
+    """Return the run that a text names; see `RUN_HELP`.
+
+    With ``of_training`` latest is the latest training, and not a later tabular run.
+    """
+    name = _name(root, text, of_training)
+    run = storage.find_run(root, name, unfinished_first=unfinished_first)
     if isinstance(run, Run) and not is_run_id(run.id):
         raise InputError(
             f"run: {run.path} does not have the name of a run ({run_id(run.config)}); if it is a "
@@ -50,10 +56,10 @@ def find_policy(root: Path, text: str) -> tuple[Path, bool]:
     if text.strip() and os.path.isfile(Path(text) / MANIFEST):
         return Path(text), True
     try:
-        find_run_folder(root, text)
+        storage.find_run_folder(root, _name(root, text, of_training=True))
     except InputError as error:
         return _pretrained_policy(text, error), True
-    run = find_run(root, text)
+    run = find_run(root, text, of_training=True)
     if not isinstance(run, UnfinishedRun):
         return run.path, True
     if not run.step:
@@ -88,12 +94,12 @@ def _pretrained_policy(text: str, error: InputError) -> Path:
     raise InputError(f"{error}; pretrained policies: {names}")
 
 
-def _name(root: Path, text: str) -> str:
+def _name(root: Path, text: str, of_training: bool = False) -> str:
     """Return the id or folder that a text stands for."""
     if not text.strip():
         raise InputError("RUN: it is empty; give the id of a run (`narl runs` lists them)")
     if text == "latest":
-        return _latest(root)
+        return _latest(root, of_training)
     if os.path.dirname(text) and not os.path.exists(text):
         raise InputError(f"RUN: no such folder: {text}; `narl runs` lists the runs by id")
     if _DIGITS.fullmatch(text):
@@ -105,10 +111,17 @@ def _name(root: Path, text: str) -> str:
     return text
 
 
-def _latest(root: Path) -> str:
-    """Return the name of the newest run, finished or not."""
+def _latest(root: Path, of_training: bool) -> str:
+    """Return the name of the newest run, or of the newest training, finished or not."""
     times = {run.path.name: run.time for run in list_unfinished_runs(root)}
-    times |= {run.id: str(run.environment.get("time", "")) for run in list_runs(root)}
+    times |= {
+        run.id: str(run.environment.get("time", ""))
+        for run in list_runs(root)
+        if not of_training or run.config.get("experiment") == "train"
+    }
     if not times:
-        raise InputError(f"RUN: the folder {root} holds no runs; name another (--runs, NARL_RUNS)")
+        kind = "trainings" if of_training else "runs"
+        raise InputError(
+            f"RUN: the folder {root} holds no {kind}; name another (--runs, NARL_RUNS)"
+        )
     return max(times, key=lambda name: times[name])

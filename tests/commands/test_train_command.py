@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import gymnasium
+import numpy as np
 import pytest
 
 import toy_worlds
@@ -104,8 +105,10 @@ def test_text_has_a_row_per_seed_and_the_folder(call, cache, tmp_path):
     final_return = f"{run.metrics['final_return'][0]:.1f}"
     lines = answer.out.splitlines()
     assert lines[0] == f"sac on {ENV}: 100 steps, 0 updates, mean return {final_return}"
-    assert lines[1].split() == ["seed", "solved", "at", "step", "final", "return"]
-    assert lines[2].split() == ["5", "100", final_return]
+    assert lines[1].split() == [
+        *["seed", "solved", "at", "step", "final", "return", "best", "return", "at", "step"]
+    ]
+    assert lines[2].split() == ["5", "100", final_return, final_return, "100"]
     assert str(Path("kept") / run.id) in lines[-1]
     found = call(*arguments)
     assert "found, not trained again (--fresh trains it again)" in found.out
@@ -250,6 +253,7 @@ WRONG = {
     "FrozenLake-v1": "env: FrozenLake-v1 has Discrete(16) observations; narl trains on Box",
     "Hopper-v5 --algo narll": "--algo: unknown value 'narll'; did you mean 'narl'?",
     "Hopper-v5 --members 0": "--members: 0 is too small; the nearest valid value is 1",
+    "CartPole-v2 --steps 100": "env: unknown environment 'CartPole-v2'; did you mean 'CartPole-v1'",
     "Hopper-v5 --steps 100": "--steps: 100 is too small; 5000 random steps come first",
     "Hopper-v5 --total-timesteps 9000": "--total-timesteps: unknown option; it is called --steps",
     "Hopper-v5 --lr 3e-4": "--lr: unknown option; it is called --learning-rate",
@@ -345,6 +349,7 @@ def test_times_of_a_second_or_more_are_printed(capsys):
             "seconds": {"env": 0.4, "sac": 61.0, "total": 62.0},
         },
         path=Path("runs/x"),
+        arrays=lambda: {"step": np.array([5, 10]), "eval_return": np.array([[np.nan], [1.0]])},
     )
     training_console.print_training(run, was_found=False)
     assert "1 min 2 s (sac 1 min 1 s)\n" in capsys.readouterr().out
@@ -361,15 +366,44 @@ def test_task_without_a_threshold_has_no_column_for_it(capsys):
             "seconds": {"total": 62.0},
         },
         path=Path("runs/x"),
+        arrays=lambda: {"step": np.array([5, 10]), "eval_return": np.array([[np.nan], [1.0]])},
     )
     training_console.print_training(run, was_found=False)
     shown = capsys.readouterr().out
     assert "solved" not in shown
     assert "mean return -8.7e14" in shown
-    assert shown.splitlines()[2].split() == ["0", "-8.7e14"]
+    assert shown.splitlines()[2].split() == ["0", "-8.7e14", "1.0", "10"]
     run.config["settings"]["solved_return"] = 5.0
     training_console.print_training(run, was_found=False)
     assert "solved at step" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("returns", "row", "hint"),
+    [
+        ([[1.0], [9.0], [9.0]], ["0", "9.0", "9.0", "10"], False),  # the first of the best
+        ([[1.0], [9.0], [2.0]], ["0", "2.0", "9.0", "10"], True),
+        ([[np.nan], [np.nan], [np.nan]], ["0", "-", "-", "-"], False),
+    ],
+)
+def test_best_evaluation_is_shown_and_how_to_use_its_policy(capsys, returns, row, hint):
+    last = returns[-1][0]
+    run = SimpleNamespace(
+        config={"algo": "sac", "env": "X", "seeds": [0]},
+        metrics={
+            "steps": 15,
+            "updates": 5,
+            "solved_step": [None],
+            "final_return": [None if np.isnan(last) else last],
+            "seconds": {"total": 62.0},
+        },
+        path=Path("runs/x"),
+        arrays=lambda: {"step": np.array([5, 10, 15]), "eval_return": np.array(returns)},
+    )
+    training_console.print_training(run, was_found=False)
+    shown = capsys.readouterr().out
+    assert shown.splitlines()[2].split() == row
+    assert ("narl eval runs/x --best" in shown) == hint
 
 
 def test_stop_at_return_and_checkpoint_steps_are_short_forms(call, monkeypatch):

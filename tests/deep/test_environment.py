@@ -5,6 +5,7 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.error import DependencyNotInstalled
 from gymnasium.spaces import Box
 
 from narl.deep import env_faults
@@ -333,6 +334,16 @@ def test_observations_are_scaled_by_bounds_unless_switched_off():
 def test_time_limit_is_known():
     assert open_env(Toy, 0).time_limit is None
     assert open_env("Pendulum-v1", 0, {"max_episode_steps": 7}).time_limit == 7
+
+
+def test_missing_box2d_is_an_extra_of_narl(monkeypatch):
+    def fail(*args, **kwargs):
+        raise DependencyNotInstalled("Box2D is not installed, you can install it by run `pip`")
+
+    monkeypatch.setattr(gymnasium, "make", fail)
+    line = r'^env: LunarLander-v3 cannot be made: Box2D is not installed; pip install .*\[box2d\]"'
+    with pytest.raises(InputError, match=line):
+        open_env("LunarLander-v3", 0, {})
 
 
 @pytest.mark.parametrize(

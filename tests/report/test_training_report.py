@@ -258,18 +258,45 @@ def test_table_of_differences_is_paired_where_the_seeds_are_the_same() -> None:
     # Seed by seed the difference is 1, so that the interval has no width.
     assert paired == {
         "difference of": "NARL − MBPO",
-        "mean return": 1.0,
+        "return": "after the last epoch",
+        "difference": 1.0,
         "low": 1.0,
         "high": 1.0,
         "better": "NARL",
         "seeds": "3, paired",
     }
     expected = difference([1.0, 2.0, 6.0], [1.0, 3.0])
-    assert list(unpaired.values()) == ["NARL − SAC", *expected, "undecided", "3 and 2"]
+    assert list(unpaired.values()) == [
+        *("NARL − SAC", "after the last epoch"),
+        *(*expected, "undecided", "3 and 2"),
+    ]
     assert expected.low < 0 < expected.high
     assert last["difference of"] == "MBPO − SAC"
     (turned,) = table_of(section_of(same, first), "differences")
     assert (turned["difference of"], turned["better"]) == ("MBPO − NARL", "NARL")
+
+
+def test_a_training_that_was_better_only_at_the_end_is_not_said_to_be_better() -> None:
+    """NARL is ahead by 5 until the last epoch, at which MBPO is ahead by 9: means 1 and 2 apart."""
+    early = summary(training("narl", seeds=(0, 1)), [5.0, 7.0], [5.0, 7.0], [0.0, 0.0])
+    late = summary(training("mbpo", seeds=(0, 1)), [0.0, 2.0], [0.0, 2.0], [9.0, 9.0])
+    last, mean = table_of(section_of(early, late), "differences")
+    assert (last["return"], last["difference"], last["better"]) == (
+        *("after the last epoch", -9.0),
+        "MBPO",
+    )
+    assert (mean["return"], mean["better"]) == ("mean over the training", "NARL")
+    assert mean["difference"] == pytest.approx((5 + 5 - 9) / 3)
+
+
+def test_means_over_the_training_end_at_the_last_step_that_both_reached() -> None:
+    short = summary(training("narl", seeds=(0, 1)), [5.0, 7.0])
+    long = summary(training("mbpo", seeds=(0, 1)), [1.0, 2.0], [90.0, 90.0])
+    section = section_of(short, long)
+    last, mean = table_of(section, "differences")
+    assert (last["difference"], mean["difference"]) == (6.0 - 90.0, 6.0 - 1.5)
+    assert section.comparison is not None
+    assert "end at the last step that both reached" in section.comparison.caption
 
 
 def test_same_seeds_in_another_order_are_not_paired() -> None:
@@ -295,6 +322,7 @@ def test_differences_are_of_all_pairs_of_up_to_four_trainings(num: int, pairs: l
     compared = [
         " − ".join(names[label] for label in row["difference of"].split(" − "))
         for row in table_of(section, "differences")
+        if row["return"] == "after the last epoch"
     ]
     assert compared == pairs
     assert section.comparison is not None
@@ -311,7 +339,8 @@ def test_difference_without_an_interval_is_left_out() -> None:
     longer = summary(training("mbpo", seeds=(0, 1)), [0.0, 0.0], [1.0, 1.0])
     table = section_of(first, longer, gap).comparison
     assert table is not None
-    assert (len(table.rows), "differ in their numbers of steps" in table.caption) == (1, True)
+    assert [row[1] for row in table.rows] == ["after the last epoch", "mean over the training"]
+    assert ("differ in their numbers of steps" in table.caption) is True
     level = summary(training("mbpo", seeds=(0, 1)), [0.0, 0.0])
     table = section_of(first, level, summary(training("sac"), [5.0], [6.0])).comparison
     assert table is not None

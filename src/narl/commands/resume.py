@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
     from narl.storage import UnfinishedRun
 
     root = runs_folder(args.runs)
-    run = find_run(root, args.run, unfinished_first=True)
+    run = find_run(root, args.run, unfinished_first=True, of_training=True)
     if isinstance(run, UnfinishedRun) and run.problems:
         raise InputError(
             f"run {run.id}: {'; '.join(run.problems)}; train it anew (the `narl train` that "

@@ -108,7 +108,11 @@ def list_runs(arguments: Sequence[str]) -> int:
     elif chosen:
         print_run_list(chosen)
     elif pairs:
-        stdout().print(f"none of the {len(pairs)} runs in {root} fits --env and --algo")
+        given = {"--env": args.env, "--algo": args.algo}
+        words = " ".join(f"{name} {text}" for name, text in given.items() if text is not None)
+        algos = {str(x.get("algo") or x.get("agent")) for _, x in pairs}
+        known = ", ".join(sorted(algos | {str(x["env"]) for _, x in pairs}))
+        stdout().print(f"none of the {len(pairs)} runs in {root} fits {words}; there are {known}")
     else:
         stdout().print(
             f"the folder {root} holds no runs yet; `narl tabular narl-ucrl riverswim` makes one"

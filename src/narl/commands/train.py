@@ -92,6 +92,7 @@ def main(arguments: Sequence[str]) -> int:
     with COMMAND.errors_as_typed():
         from narl.commands.training_console import TrainingConsole
         from narl.deep.checked_config import make_config
+        from narl.deep.make_environment import check_registered
 
         if args.stop_at_return is not None:
             if "solved_return" in options:
@@ -100,7 +101,12 @@ def main(arguments: Sequence[str]) -> int:
                 )
             options |= {"solved_return": args.stop_at_return, "until_solved": True}
         console = TrainingConsole(args.runs, args.json, args.tensorboard, args.wandb)
-        config = make_config(**options)
+        try:
+            config = make_config(**options)
+        except InputError:
+            # An environment without a preset has other defaults: its id is what is wrong first.
+            check_registered(options["env"])
+            raise
         every = _checkpoint_epochs(args, config)
         return console.train(
             config,

@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
     from narl.validation import check_count
 
     root = runs_folder(args.runs)
-    run = find_run(root, args.extend)
+    run = find_run(root, args.extend, of_training=True)
     folder = run.path.resolve().parent
     runs = args.runs if folder == root.resolve() else folder
     with errors_as_typed(Extend):

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from narl.commands.arguments import runs_folder
 from narl.compilation import enable_cache
 from narl.console import (
@@ -158,12 +160,15 @@ def print_training(run: Run, was_found: bool, again: str = "--fresh") -> None:
     """Print a finished training for people; ``again`` is the option that trains it again."""
     config, metrics = run.config, run.metrics
     can_be_solved = config.get("settings", {}).get("solved_return") is not None
-    columns = ("seed", *(["solved at step"] if can_be_solved else []), "final return")
+    solved_column = ["solved at step"] if can_be_solved else []
+    columns = ("seed", *solved_column, "final return", "best return", "at step")
     table = make_table(*columns, numbers=columns)
-    rows = zip(config["seeds"], metrics["solved_step"], metrics["final_return"], strict=True)
-    for seed, solved_step, final_return in rows:
+    final, best = metrics["final_return"], _best_returns(run)
+    for seed, solved_step, last, (most, step) in zip(
+        config["seeds"], metrics["solved_step"], final, best, strict=True
+    ):
         solved = ["-" if solved_step is None else str(solved_step)] if can_be_solved else []
-        table.add_row(str(seed), *solved, figure(final_return))
+        table.add_row(str(seed), *solved, figure(last), figure(most), str(step))
     console = stdout()
     console.print(
         f"{config['algo']} on {config['env']}: {metrics['steps']} steps, "
@@ -177,6 +182,22 @@ def print_training(run: Run, was_found: bool, again: str = "--fresh") -> None:
     else:
         console.print(_times(metrics["seconds"]))
     console.print(f"kept in {run.path}; `narl report {run.path}` draws it", soft_wrap=True)
+    if any(figure(most) != figure(last) for last, (most, _) in zip(final, best, strict=True)):
+        text = f"`narl eval {run.path} --best` takes the policies of the best returns, not the last"
+        console.print(text, soft_wrap=True)
+
+
+def _best_returns(run: Run) -> list[tuple[float | None, int | str]]:
+    """Return the largest return of every seed's evaluations, and its step."""
+    arrays = run.arrays()
+    best: list[tuple[float | None, int | str]] = []
+    for returns in arrays["eval_return"].T:
+        known = np.where(np.isfinite(returns), returns, -np.inf)
+        place = int(known.argmax())
+        is_known = np.isfinite(known[place])
+        found = (float(known[place]), int(arrays["step"][place])) if is_known else (None, "-")
+        best.append(found)
+    return best
 
 
 def _reason_of_early_stop(run: Run) -> str:

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import gymnasium
+from gymnasium.error import DependencyNotInstalled
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 import narl.gymnasium_registration  # noqa: F401 (registers the environments)
 from narl.deep.presets import find_preset
 from narl.deep.spaces import check_spaces, env_name
 from narl.deep.termination import TerminationFn
-from narl.errors import EnvironmentFault, InputError, first_line, nearest
+from narl.errors import EnvironmentFault, InputError, first_line, install_hint, nearest
 from narl.validation import signature_error
 
 MakeEnv = Callable[..., gymnasium.Env]
@@ -106,7 +107,8 @@ def make_env(source: EnvSource, kwargs: Mapping[str, Any], role: str = "training
         return _call_user_function(source, kwargs)
 
 
-def _make_registered(env_id: str, kwargs: Mapping[str, Any]) -> gymnasium.Env:
+def check_registered(env_id: str) -> None:
+    """Import the module in front of an id, and refuse an id that Gymnasium does not know."""
     module, _, name = env_id.rpartition(":")
     if module:
         try:
@@ -120,6 +122,11 @@ def _make_registered(env_id: str, kwargs: Mapping[str, Any]) -> gymnasium.Env:
     names = [spec.id for spec in gymnasium.registry.values() if not _is_removed(spec)]
     if name not in names:
         raise _unknown_environment(module, name, names)
+
+
+def _make_registered(env_id: str, kwargs: Mapping[str, Any]) -> gymnasium.Env:
+    check_registered(env_id)
+    name = env_id.rpartition(":")[2]
     try:
         # HostEnv checks the environment, at every step and not only at the first.
         return gymnasium.make(name, disable_env_checker=True, **kwargs)
@@ -127,6 +134,8 @@ def _make_registered(env_id: str, kwargs: Mapping[str, Any]) -> gymnasium.Env:
         raise
     except (Exception, SystemExit) as error:
         reason = first_line(str(error)) or type(error).__name__
+        if isinstance(error, DependencyNotInstalled) and reason.startswith("Box2D "):
+            reason = f"Box2D is not installed; {install_hint('box2d')}"
         raise InputError(f"env: {name} cannot be made: {reason}") from error
 
 

@@ -26,7 +26,7 @@ Ends = Bool[Array, "*batch"]
 TerminationFn = Callable[[Obs, Action, Obs], Ends]
 """(obs, action, next_obs) → done, over any leading axes, in the environment's units."""
 
-_EXAMPLE = "lambda obs, action, next_obs: next_obs[0] < 0.7"
+_EXAMPLE = "lambda obs, action, next_obs: next_obs[..., 0] < 0.7"
 
 _ANT_STATE = 27
 """Entries of an Ant's position (without x and y) and velocity; contact forces may follow."""

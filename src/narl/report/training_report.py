@@ -245,30 +245,47 @@ def _difference_table(labelled: Labelled) -> Table | None:
     rows: list[list[Any]] = []
     compared: dict[str, TrainingSummary] = {}
     for first, second in _pairs(list(labelled)):
-        one, two = labelled[first], labelled[second]
-        x, y = _last_returns(one), _last_returns(two)
-        if not np.isfinite([*x, *y]).all() or min(len(x), len(y)) < 2:
-            continue
-        paired = one.config.seeds == two.config.seeds  # in the same order, too
-        found = difference(x, y, paired=paired)
-        better = {1: first, -1: second, 0: "undecided"}[side_of_zero(found)]
-        seeds = f"{len(x)}, paired" if paired else f"{len(x)} and {len(y)}"
-        rows.append([f"{first} − {second}", *found, better, seeds])
-        compared |= {first: one, second: two}
+        pair = labelled[first], labelled[second]
+        for name, (x, y) in _returns_to_compare(*pair).items():
+            if not np.isfinite([*x, *y]).all() or min(len(x), len(y)) < 2:
+                continue
+            paired = pair[0].config.seeds == pair[1].config.seeds  # in the same order, too
+            found = difference(x, y, paired=paired)
+            better = {1: first, -1: second, 0: "undecided"}[side_of_zero(found)]
+            seeds = f"{len(x)}, paired" if paired else f"{len(x)} and {len(y)}"
+            rows.append([f"{first} − {second}", name, *found, better, seeds])
+            compared |= dict(zip((first, second), pair, strict=True))
     if not rows:
         return None
     caption = (
-        "The difference of the mean returns after the last epoch, with its 95 % bootstrap interval "
-        "over the seeds, stretched for few seeds. Where the interval contains 0, or ends so close "
-        "to it that other resamples might decide otherwise, the seeds do not show which training "
-        "is better. Trainings of the same seeds are paired seed by seed."
+        "The difference of the returns, averaged over the seeds, with its 95 % bootstrap interval, "
+        "stretched for few seeds. The return after the last epoch is that of a single evaluation "
+        "per seed; the mean over the training also counts how early it was good, and for how long. "
+        "Where the interval contains 0, or ends so close to it that other resamples might decide "
+        "otherwise, the seeds do not show which training is better. Trainings of the same seeds "
+        "are paired seed by seed."
     )
     if len(labelled) > MOST_IN_PAIRS:
         caption += " The first training is compared with each of the others."
     if len({training.rows[-1]["step"] for training in compared.values()}) > 1:
-        caption += " The trainings differ in their numbers of steps."
-    columns = ["difference of", "mean return", "low", "high", "better", "seeds"]
+        caption += (
+            " The trainings differ in their numbers of steps; means over the training end at the "
+            "last step that both reached."
+        )
+    columns = ["difference of", "return", "difference", "low", "high", "better", "seeds"]
     return Table("differences", "Differences", columns, rows, caption)
+
+
+def _returns_to_compare(
+    first: TrainingSummary, second: TrainingSummary
+) -> dict[str, tuple[Float[np.ndarray, " N"], Float[np.ndarray, " K"]]]:
+    """Return the returns of all seeds of both trainings, by what they are."""
+    last_step = min(first.rows[-1]["step"], second.rows[-1]["step"])
+    found = {"after the last epoch": (_last_returns(first), _last_returns(second))}
+    if max(len(first.rows), len(second.rows)) > 1:
+        means = _mean_returns(first, last_step), _mean_returns(second, last_step)
+        found["mean over the training"] = means
+    return found
 
 
 def _pairs(labels: Sequence[str]) -> list[tuple[str, str]]:
@@ -280,8 +297,20 @@ def _pairs(labels: Sequence[str]) -> list[tuple[str, str]]:
 
 def _last_returns(training: TrainingSummary) -> Float[np.ndarray, " N"]:
     """Return the returns of all seeds after the last epoch, with NaN for missing ones."""
-    returns = training.rows[-1]["eval_return"]
-    return np.array([np.nan if x is None else x for x in returns], np.float64)
+    return _returns_of(training.rows[-1])
+
+
+def _mean_returns(training: TrainingSummary, last_step: int) -> Float[np.ndarray, " N"]:
+    """Return the mean returns of all seeds up to a step, with NaN where one is missing."""
+    rows = [row for row in training.rows if row["step"] <= last_step]
+    num_seeds = len(training.config.seeds)
+    returns = [_returns_of(row) for row in rows] or [np.full(num_seeds, np.nan)]
+    means: Float[np.ndarray, " N"] = np.mean(returns, axis=0)
+    return means
+
+
+def _returns_of(row: Mapping[str, Any]) -> Float[np.ndarray, " N"]:
+    return np.array([np.nan if x is None else x for x in row["eval_return"]], np.float64)
 
 
 def _time_table(labelled: Labelled) -> Table:
