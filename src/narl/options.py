@@ -184,14 +184,15 @@ def check_used_by(
 
     ``used_by`` gives the users of an option by its name; none means all of them.
     """
-    for name in given:
-        users = used_by(name)
-        if users and user not in users:
-            raise NoEffect(
-                name,
-                f"it has no effect with {kind} {user}, only with {' and '.join(users)}; "
-                "leave it out",
-            )
+    wrong = {name: users for name in given if (users := used_by(name)) and user not in users}
+    for name, users in wrong.items():
+        others = [other for other in wrong if other != name]
+        too = f", and {' and '.join(others)} too" if others else ""
+        raise NoEffect(
+            name,
+            f"it has no effect with {kind} {user}, only with {' and '.join(users)}; "
+            f"leave it out{too}",
+        )
 
 
 def check_effect(

@@ -63,7 +63,9 @@ def find_policy(root: Path, text: str) -> tuple[Path, bool]:
     if not isinstance(run, UnfinishedRun):
         return run.path, True
     if not run.step:
-        raise InputError(f"run: {run.path.name} has no checkpoint yet; wait for its first epoch")
+        raise InputError(
+            f"run: {run.path.name} has no checkpoint yet; wait for its first epoch, or resume it"
+        )
     return run.path, False
 
 

@@ -10,8 +10,10 @@ import pytest
 from rich.console import Console
 
 from narl import storage
+from narl.commands.run_details import compare
 from narl.commands.runs_table import changed_options
 from narl.deep.checked_config import make_config
+from narl.deep.config import ENV_CODE
 from short_trainings import flip_bit
 
 # --- tabular runs -----------------------------------------------------------------------------
@@ -167,6 +169,17 @@ def test_runs_are_compared_by_results_and_options(call, tabular_runs):
     answer = call("runs", "compare", "latest")
     assert answer.status == 2
     assert "RUN: 1 given; two or more are compared" in answer.err
+
+
+def test_comparison_shows_numbers_of_models_and_changed_code():
+    runs = [
+        storage.Run(Path(algo), algo, make_config("Hopper-v5", algo).record(), {}, {ENV_CODE: code})
+        for algo, code in (("narl", "1a"), ("mbpo", "2b"), ("sac", "2b"))
+    ]
+    options = compare(runs)["options"]
+    assert options["members"] == ["3", "7", "none"]
+    assert options["code of the environment"] == ["1a", "2b", "2b"]
+    assert "code of the environment" not in compare(runs[1:])["options"]
 
 
 def test_runs_are_removed_together_or_not_at_all(call, tabular_runs):

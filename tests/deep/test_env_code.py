@@ -13,7 +13,8 @@ import toy_worlds
 from narl import cli, storage
 from narl.commands.arguments import as_typed
 from narl.commands.eval import Eval
-from narl.deep.env_code import ENV_CODE, current_env_code, env_code, env_module_problem
+from narl.deep.config import ENV_CODE
+from narl.deep.env_code import current_env_code, env_code, env_module_problem
 from narl.errors import InputError
 
 slow = pytest.mark.slow
@@ -92,6 +93,25 @@ def test_run_of_other_code_is_set_aside_with_a_loud_line(write_env, tmp_path, ca
     assert second.id == first.id
     assert second.metrics["final_return"][0] > first.metrics["final_return"][0] + 1000
     assert [run.problems for run in storage.list_runs(root)] == [(), ()]
+
+
+@slow
+def test_policy_is_evaluated_in_changed_code_with_one_warning(write_env, tmp_path, caplog, cache):
+    write_env("0.0")
+    run = train(CONFIG, tmp_path / "runs")
+    returns = []
+    for bonus in ("0.0", "1000.0"):
+        write_env(bonus)
+        caplog.clear()
+        agent = narl.load(run.path, trust_env_module=True)
+        returns += [agent.evaluate(1).returns[0] for _ in range(2)]
+        lines = [line for line in caplog.messages if "has changed since this policy" in line]
+        assert len(lines) == (0 if bonus == "0.0" else 1)
+    assert returns[2] > returns[0] + 1000
+    # An environment that is given is not taken for the one of the training.
+    caplog.clear()
+    narl.load(run.path, env="my_envs:Mine-v0", trust_env_module=True).evaluate(1)
+    assert "has changed since" not in caplog.text
 
 
 @slow

@@ -1,5 +1,6 @@
 """Trainings as sections of a report: labels, charts, tables, texts, and their page."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -297,6 +298,28 @@ def test_means_over_the_training_end_at_the_last_step_that_both_reached() -> Non
     assert (last["difference"], mean["difference"]) == (6.0 - 90.0, 6.0 - 1.5)
     assert section.comparison is not None
     assert "end at the last step that both reached" in section.comparison.caption
+
+
+def test_what_else_the_trainings_differ_in_stands_below_the_table() -> None:
+    unlike = summary(training("narl", seeds=(0, 1))), summary(training("mbpo", seeds=(0, 1)))
+    table = section_of(*unlike).comparison
+    assert table is not None
+    assert "numbers of models (NARL: 3, MBPO: 7); give both the same --members" in table.caption
+    alike = [summary(training(algo, seeds=(0, 1), members=4)) for algo in ("narl", "mbpo")]
+    code = {"env_code": "old"}, {"env_code": "new"}
+    for pair, has_note in (((code[0], code[1]), True), ((code[0], code[0]), False)):
+        made = [
+            dataclasses.replace(one, environment=one_code)
+            for one, one_code in zip(alike, pair, strict=True)
+        ]
+        table = section_of(*made).comparison
+        assert table is not None
+        assert ("code of the environment was changed" in table.caption) == has_note
+        assert "numbers of models" not in table.caption
+    single = summary(training("sac"))
+    table = section_of(*alike, single).comparison
+    assert table is not None
+    assert "one seed has no interval and is left out" in table.caption
 
 
 def test_same_seeds_in_another_order_are_not_paired() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 from narl.commands.runs_table import NUM_DIGITS, changed_options, of_known_kinds, summarise_run
 from narl.console import duration, make_fact_table, make_table, stdout
-from narl.deep.config import EPOCH_COLUMNS
+from narl.deep.config import ENV_CODE, EPOCH_COLUMNS
 from narl.display import figure, mean_figure, seeds_as_text
+from narl.errors import InputError
 from narl.option_differences import differing_options
 from narl.options import as_text
 from narl.storage import PART_SUFFIX, Run, UnfinishedRun
@@ -169,8 +170,14 @@ def compare(runs: Sequence[Run | UnfinishedRun]) -> dict[str, Any]:
     return {
         "runs": [run.path.name for run in runs],
         "results": {name: column for name, column in columns.items() if any(column)},
-        "options": _differing_options(runs),
+        "options": _differing_options(runs) | _differing_code(runs),
     }
+
+
+def _differing_code(runs: Sequence[Run | UnfinishedRun]) -> dict[str, list[str]]:
+    """Return the hashes of the code of the user's environment where the runs differ in them."""
+    codes = [str(run.environment.get(ENV_CODE, "")) if isinstance(run, Run) else "" for run in runs]
+    return {"code of the environment": codes} if len({*codes} - {""}) > 1 else {}
 
 
 def _differing_options(runs: Sequence[Run | UnfinishedRun]) -> dict[str, list[str]]:
@@ -185,7 +192,22 @@ def _differing_options(runs: Sequence[Run | UnfinishedRun]) -> dict[str, list[st
 
 def _options(config: dict[str, Any]) -> dict[str, Any]:
     settings = config.get("settings") or config.get("options") or {}
-    return {name: value for name, value in settings.items() if name not in ("env", "algo")}
+    options = {name: value for name, value in settings.items() if name not in ("env", "algo")}
+    return options | _numbers_of_models(config)
+
+
+def _numbers_of_models(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the numbers of members and elites that a training uses, by default or as given."""
+    if config.get("experiment") != "train":
+        return {}
+    from narl.deep.checked_config import config_from_record, used_options
+
+    try:
+        training = config_from_record(config)
+    except InputError:  # of another version of narl
+        return {}
+    numbers = {"members": training.num_members, "elites": training.num_elites}
+    return {name: x for name, x in numbers.items() if name in used_options(training)}
 
 
 def print_comparison(comparison: dict[str, Any]) -> None:

@@ -108,7 +108,8 @@ class TrainingConsole(NamedTuple):
                 return result
 
             resume = f"`{resume_command(config.run_id, config.env, self.runs)}` continues"
-            at_once = f"interrupted; the last checkpoint is kept, the same command or {resume}"
+            kept = "the last checkpoint, if there is one yet, is kept"
+            at_once = f"interrupted; {kept}; the same command or {resume}"
             return run_with_checkpoint(train, resume, at_once)
 
     def _open_loggers(self, config: Config) -> Iterator[Logger]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Self, Unpack
@@ -41,6 +42,8 @@ from narl.errors import InputError
 from narl.interrupts import hold_interrupts
 from narl.storage.files import to_json_values
 from narl.validation import check_count, check_seeds, check_steps
+
+_log = logging.getLogger("narl")
 
 Env = str | MakeEnv | gymnasium.Env
 """Gymnasium's id, a function that makes environments, or an environment (for one seed)."""
@@ -328,12 +331,22 @@ class Agent(AgentResults):
         except InputError:
             env.close()
             raise
+        if self._trained_code and render_mode is None:  # the mode is a part of what is hashed
+            if self._trained_code.rpartition("+")[2] != env_code(env.env):
+                _log.warning(
+                    "the code of %s has changed since this policy was trained; the returns are "
+                    "those of the present code",
+                    self.config.env,
+                )
+            self._trained_code = ""  # one warning is enough
         return env
 
     # --- saving -----------------------------------------------------------------------------
 
     _saved_env_code = ""
     """The hash of the code with which a loaded agent was saved."""
+    _trained_code = ""
+    """The same until it is compared with the code of an evaluation; "" if that is not wanted."""
 
     def save(self, folder: Path | str, *, data: bool = False) -> Path:
         """Write the agent into a folder; with ``data``, learning can go on after `load`.

@@ -20,6 +20,8 @@ from narl.remaining_time import StepSchedule
 EPOCH_COLUMNS = ("epoch", "step", "eval_return")
 """Columns that every row of a training's metrics log has."""
 _EPISODES = "episodes and evaluation"
+ENV_CODE = "env_code"
+"""The name under which runs and checkpoints record the hash of their environment's code."""
 CHECKPOINT_EVERY = 1
 """Epochs between two checkpoints, unless another number is given."""
 

@@ -21,8 +21,6 @@ from narl.deep.make_environment import EnvSource
 from narl.deep.training_environment import open_training_env
 
 KNOWN_PACKAGES = frozenset({"gymnasium", "narl", *sys.stdlib_module_names}) - {"__main__"}
-ENV_CODE = "env_code"
-"""The name under which runs and checkpoints record the hash."""
 
 
 def env_code(env: gymnasium.Env) -> str:

@@ -87,6 +87,8 @@ def load(
         agent._learner.problem = next(iter(missing.values()))
     if saved.state is not None and saved.env_code and not agent._no_env:
         _compare_code(saved.env_code, current_env_code(config, user_env), folder)
+    elif env is None:
+        agent._trained_code = saved.env_code
     return agent
 
 

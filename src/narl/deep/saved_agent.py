@@ -14,8 +14,8 @@ import numpy as np
 
 from narl import __version__, storage
 from narl.deep.checked_config import check_config, config_from_record
-from narl.deep.config import Config
-from narl.deep.env_code import ENV_CODE, env_module_problem
+from narl.deep.config import ENV_CODE, Config
+from narl.deep.env_code import env_module_problem
 from narl.deep.metrics import CURVES, curves, rows_of_replicas
 from narl.deep.policy import Policy, interface_from, policy_from
 from narl.deep.run_artifacts import not_written_by_narl, only_networks

@@ -18,9 +18,9 @@ import numpy as np
 
 from narl import storage
 from narl.deep.callbacks import wants_stop
-from narl.deep.config import CHECKPOINT_EVERY, Config
+from narl.deep.config import CHECKPOINT_EVERY, ENV_CODE, Config
 from narl.deep.device_memory import check_memory, groups_that_fit
-from narl.deep.env_code import ENV_CODE, current_env_code, env_code
+from narl.deep.env_code import current_env_code, env_code
 from narl.deep.extended_run import extension_problem, keeps_data
 from narl.deep.trainer import Trainer
 from narl.deep.training_environment import (

@@ -14,8 +14,7 @@ import numpy as np
 from narl import __version__, storage
 from narl.deep.best_policy import BestPolicies
 from narl.deep.callbacks import stop_rule
-from narl.deep.config import Config
-from narl.deep.env_code import ENV_CODE
+from narl.deep.config import ENV_CODE, Config
 from narl.deep.metrics import curves, rows_of_replicas
 from narl.deep.policy import interface_of
 from narl.deep.presets import shortens_observations

@@ -128,7 +128,7 @@ def cells(scale: Scale) -> dict[str, Config]:
 def _mean_of(runs: Sequence[Result], key: str) -> float | None:
     """Return the mean of a metric over epochs, seeds and runs; None if a run does not have it."""
     rows = [row for run in runs for row in rows_with_model(run.rows())]
-    if not all(key in row for row in rows):
+    if not rows or not all(key in row for row in rows):
         return None
     return float(np.mean([row[key] for row in rows]))
 

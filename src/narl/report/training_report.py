@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from narl.deep.config import Config, used_by
+from narl.deep.config import ENV_CODE, Config, used_by
 from narl.grouping import group_by
 from narl.options import has_effect, options_of
 from narl.report.contents import (
@@ -265,15 +265,41 @@ def _difference_table(labelled: Labelled) -> Table | None:
         "otherwise, the seeds do not show which training is better. Trainings of the same seeds "
         "are paired seed by seed."
     )
+    caption += "".join(f" {text}" for text in _unfair(compared))
     if len(labelled) > MOST_IN_PAIRS:
         caption += " The first training is compared with each of the others."
+    if any(len(training.config.seeds) == 1 for training in labelled.values()):
+        caption += " A training of one seed has no interval and is left out."
     if len({training.rows[-1]["step"] for training in compared.values()}) > 1:
         caption += (
-            " The trainings differ in their numbers of steps; means over the training end at the "
-            "last step that both reached."
+            " The trainings differ in their numbers of steps: after the last epoch each is taken "
+            "at its own last step; means over the training end at the last step that both reached."
         )
     columns = ["difference of", "return", "difference", "low", "high", "better", "seeds"]
     return Table("differences", "Differences", columns, rows, caption)
+
+
+def _unfair(labelled: Labelled) -> list[str]:
+    """Return what else than the algorithm and its options the trainings differ in."""
+    texts = []
+    members = {
+        label: training.config.num_members
+        for label, training in labelled.items()
+        if training.config.uses_model
+    }
+    if len({*members.values()}) > 1:
+        numbers = ", ".join(f"{label}: {number}" for label, number in members.items())
+        texts.append(
+            f"The trainings differ in their numbers of models ({numbers}); give both the same "
+            "--members to compare nothing else."
+        )
+    codes = {training.environment.get(ENV_CODE) for training in labelled.values()} - {None}
+    if len(codes) > 1:
+        texts.append(
+            "The code of the environment was changed between the trainings, so that they may not "
+            "have been given the same task."
+        )
+    return texts
 
 
 def _returns_to_compare(

@@ -60,7 +60,7 @@ def summarise_training(run: Run | UnfinishedRun) -> TrainingSummary:
     else:
         rows = rows_from_bytes(run.extra(METRICS_LOG))
     if not rows:
-        raise InputError(f"run: {name} has no finished epoch yet; wait for its first")
+        raise InputError(f"run: {name} has no finished epoch yet; wait for its first, or resume it")
     if isinstance(run, UnfinishedRun):
         return TrainingSummary(name, config, rows)
     metrics = run.metrics

@@ -253,7 +253,10 @@ def match_id(root: Path | str, text: str, ids: Collection[str]) -> str:
         raise InputError(f"run: {text!r} is not there; the folder {root} holds no runs")
     matching = [id_ for id_ in ids if text and id_.startswith(text)]
     if not matching:
-        raise unknown("run", text, difflib.get_close_matches(text, ids, n=5, cutoff=0.0))
+        near = difflib.get_close_matches(text, ids, n=5, cutoff=0.0)
+        problem = unknown("run", text, near)
+        more = f"; these are the nearest of {len(ids)} runs" if len(ids) > len(near) else ""
+        raise InputError(f"{problem}{more}")
     if len(matching) > 1:
         raise InputError(f"run: {text!r} fits {', '.join(matching)}; give more of the id")
     return matching[0]

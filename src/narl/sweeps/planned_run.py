@@ -58,7 +58,7 @@ class SweepRun(NamedTuple):
         run = self.find(root)
         if run is None or not isinstance(self.config, TrainingConfig):
             return run
-        from narl.deep.env_code import ENV_CODE
+        from narl.deep.config import ENV_CODE
 
         recorded = run.environment.get(ENV_CODE)
         if recorded is None or recorded == _env_code(self.config, recorded, self.env_timeout):
