@@ -363,6 +363,7 @@ def test_missing_box2d_is_an_extra_of_narl(monkeypatch):
             "register it$",
         ),
         ("no_such:Hopper-v5", {}, "env: cannot import 'no_such': No module named 'no_such'$"),
+        ("toy_worlds.py:Toy-v0", {}, "env: cannot import 'toy_worlds.py': .*; write toy_worlds:, "),
         ("narl/DeepSea-v0", {}, r"env: narl/DeepSea-v0 has Discrete\(\d+\) observations"),
         ("Hopper-v5", {"colour": 1}, "env: Hopper-v5 cannot be made: .*'colour'"),
         (Toy, {"colour": 1}, r"env: the function .* does not take colour \("),

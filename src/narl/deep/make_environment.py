@@ -141,6 +141,8 @@ def _make_registered(env_id: str, kwargs: Mapping[str, Any]) -> gymnasium.Env:
 
 def _advice(module: str) -> str:
     """Return what to do where a module is in the working folder, but not on Python's path."""
+    if module.endswith(".py"):
+        return f"; write {module.removesuffix('.py')}:, without .py"
     top = Path(module.partition(".")[0])
     here = next((path for path in (top.with_suffix(".py"), top) if path.exists()), None)
     if here is None or str(Path.cwd()) in map(os.path.abspath, sys.path):

@@ -72,8 +72,8 @@ def choose_termination(config: Config, spaces: Spaces, parts: UserParts) -> Term
     if native_rule is None:
         if config.termination == "known":
             raise InputError(
-                f"termination: no rule is known for {config.env}; give learned, or in Python a "
-                "function"
+                f"termination: no rule is known for {config.env}; give learned, never, or in "
+                "Python a function"
             )
         return None
 
