@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from narl.commands.training_console import print_training
@@ -41,11 +42,35 @@ def test_reason_of_an_early_stop_is_printed(capsys, changes, steps, solved, line
             "final_return": [8.0],
         },
         path=Path("runs/x"),
+        arrays=lambda: {"eval_return": np.array([[8.0]]), "step": np.array([steps])},
     )
     print_training(run, was_found=False)
     lines = [text for text in capsys.readouterr().out.splitlines() if "stopped" in text]
     assert len(lines) == bool(line)
     assert line in "".join(lines)
+
+
+def test_best_evaluations_stand_beside_the_last_ones(capsys):
+    run = SimpleNamespace(
+        config={"algo": "sac", "env": "X", "seeds": [0, 1], "settings": {"steps": 30}},
+        metrics={
+            "steps": 30,
+            "updates": 5,
+            "seconds": {"total": 62.0},
+            "solved_step": [None, None],
+            "final_return": [3.0, None],
+        },
+        path=Path("runs/x"),
+        arrays=lambda: {  # the first of two equal evaluations counts, one without a number never
+            "eval_return": np.array([[7.0, np.nan], [7.0, np.nan], [3.0, np.nan]]),
+            "step": np.array([10, 20, 30]),
+        },
+    )
+    print_training(run, was_found=False)
+    out = capsys.readouterr().out
+    rows = [line.split() for line in out.splitlines() if re.match(r"\s*[01] +[-\d]", line)]
+    assert rows == [["0", "3.0", "7.0", "10"], ["1", "-", "-", "-"]]
+    assert "--best" in out
 
 
 def test_options_that_stop_a_training_stand_in_one_group(call):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Self, Unpack
@@ -19,7 +18,7 @@ from narl.deep.bonus import BonusFn
 from narl.deep.callbacks import Callback, as_callback, stop_rule
 from narl.deep.checked_config import make_config
 from narl.deep.config import Config
-from narl.deep.env_code import env_code
+from narl.deep.env_code import env_code, warn_if_changed
 from narl.deep.environment import HostEnv
 from narl.deep.evaluation import Evaluation, evaluate, evaluation_seed
 from narl.deep.make_environment import MakeEnv, UserEnvironment
@@ -42,8 +41,6 @@ from narl.errors import InputError
 from narl.interrupts import hold_interrupts
 from narl.storage.files import to_json_values
 from narl.validation import check_count, check_seeds, check_steps
-
-_log = logging.getLogger("narl")
 
 Env = str | MakeEnv | gymnasium.Env
 """Gymnasium's id, a function that makes environments, or an environment (for one seed)."""
@@ -332,12 +329,7 @@ class Agent(AgentResults):
             env.close()
             raise
         if self._trained_code and render_mode is None:  # the mode is a part of what is hashed
-            if self._trained_code.rpartition("+")[2] != env_code(env.env):
-                _log.warning(
-                    "the code of %s has changed since this policy was trained; the returns are "
-                    "those of the present code",
-                    self.config.env,
-                )
+            warn_if_changed(self._trained_code, env)
             self._trained_code = ""  # one warning is enough
         return env
 

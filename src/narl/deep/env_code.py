@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import inspect
+import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,11 @@ from typing import Any
 import gymnasium
 
 from narl.deep.config import Config
+from narl.deep.environment import HostEnv
 from narl.deep.make_environment import EnvSource
 from narl.deep.training_environment import open_training_env
+
+_log = logging.getLogger("narl")
 
 KNOWN_PACKAGES = frozenset({"gymnasium", "narl", *sys.stdlib_module_names}) - {"__main__"}
 
@@ -61,6 +65,21 @@ def current_env_code(
     opened = open_training_env(config, config.seeds[0], source=source, timeout=timeout)
     with contextlib.closing(opened) as env:
         return env_code(env.env)
+
+
+def is_same_code(recorded: str, present: str) -> bool:
+    """Return whether a recorded hash, or the last of several joined by +, is the present one."""
+    return recorded.rpartition("+")[2] == present
+
+
+def warn_if_changed(recorded: str, env: HostEnv) -> None:
+    """Warn if the code of an environment is not that which a policy was trained in."""
+    if not is_same_code(recorded, env_code(env.env)):
+        _log.warning(
+            "the code of %s has changed since this policy was trained; the returns are those of "
+            "the present code",
+            env.name,
+        )
 
 
 def foreign_module(env_id: str) -> str:

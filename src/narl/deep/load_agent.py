@@ -12,7 +12,7 @@ from typing import Any
 from narl.deep.agent import Agent, Env
 from narl.deep.bonus import BonusFn
 from narl.deep.config import used_by
-from narl.deep.env_code import current_env_code, env_module_problem
+from narl.deep.env_code import current_env_code, env_module_problem, is_same_code
 from narl.deep.make_environment import UserEnvironment
 from narl.deep.named_agents import AGENTS
 from narl.deep.policy import check_interface
@@ -81,10 +81,8 @@ def load(
     agent._no_env = missing.pop("env", "")
     if env is None and not trust_env_module and not agent._no_env:
         agent._no_env = env_module_problem(config.env)
-    if saved.state is None:
-        agent._learner.problem = f"learn: {saved.no_state}, or make a new agent"
-    elif missing:
-        agent._learner.problem = next(iter(missing.values()))
+    no_state = "" if saved.state else f"learn: {saved.no_state}, or make a new agent"
+    agent._learner.problem = no_state or next(iter(missing.values()), "")
     if saved.state is not None and saved.env_code and not agent._no_env:
         _compare_code(saved.env_code, current_env_code(config, user_env), folder)
     elif env is None:
@@ -111,5 +109,5 @@ def _missing_parts(record: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
 
 def _compare_code(saved_code: str, code: str, folder: Path) -> None:
     """Warn if the environment's code is not the one with which the folder was written."""
-    if saved_code.rpartition("+")[2] != code:
+    if not is_same_code(saved_code, code):
         _log.warning("%s: its data are of other code of the environment than the present", folder)

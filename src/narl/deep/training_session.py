@@ -15,6 +15,7 @@ from narl import __version__, storage
 from narl.deep.best_policy import BestPolicies
 from narl.deep.callbacks import stop_rule
 from narl.deep.config import ENV_CODE, Config
+from narl.deep.env_code import is_same_code
 from narl.deep.metrics import curves, rows_of_replicas
 from narl.deep.policy import interface_of
 from narl.deep.presets import shortens_observations
@@ -147,7 +148,7 @@ class TrainingSession:
 
     def _check_code(self, recorded: str) -> None:
         """Refuse to go on with other code of the environment than that of a checkpoint."""
-        if recorded.rpartition("+")[2] == self._env_code:
+        if is_same_code(recorded, self._env_code):
             self._env_code = recorded
             return
         line = f"the code of {self.configs[0].env} has changed since this training began"
