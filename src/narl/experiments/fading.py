@@ -42,9 +42,7 @@ LEARNED = {MOUNTAIN_CAR: 90.0, FREE_PENDULUM: 100.0}
 """The tasks, and the return from which on each counts as learned."""
 PLAIN = "the noise as it is"
 ANNEALED = "annealed over half of the training"
-LARGEST = "in units of the largest disagreement"
-BOTH = "both"
-VARIANTS = (PLAIN, ANNEALED, LARGEST, BOTH)
+VARIANTS = (PLAIN, ANNEALED)
 FIRST_SEED = 500
 
 
@@ -57,10 +55,8 @@ _SIZES: dict[Scale, TaskSize] = {
 
 def _cell(task: str, variant: str, size: TaskSize) -> Config:
     options = chosen_options(task, NOISY) | dict(size.options)
-    if variant in (ANNEALED, BOTH):
+    if variant == ANNEALED:
         options["anneal_steps"] = options.get("steps", TASKS[task].steps) // 2
-    if variant in (LARGEST, BOTH):
-        options["noise_unit"] = "largest"
     seeds = tuple(range(FIRST_SEED, FIRST_SEED + size.num_seeds))
     return make_cell(task, NOISY, seeds, options)
 
@@ -134,8 +130,8 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
     over = over_seeds(size.num_seeds)
     return Findings(
         about=f"NARL with noise on rewards, {count_seeds(size.num_seeds)} from {FIRST_SEED} on, on "
-        "which nothing was tuned. The noise is that of `exploration`; variants take it to 0 by the "
-        "middle of the training, or measure it by the largest disagreement so far, or both.",
+        "which nothing was tuned. The noise is that of `exploration`; annealed, it goes to 0 by the "
+        "middle of the training.",
         charts=[
             Chart(
                 f"fading-{slug(task)}-{name}",
