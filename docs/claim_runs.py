@@ -37,7 +37,7 @@ RUNS = {
     "fair-riverswim": r"(?!.*(noisy|prior|narl-ucbvi|greedy)).*-riverswim-.*",
     r"exploration-(.+)-choice": r"\1-(narl-choice-among-models|mbpo)",
     r"exploration-(.+)": r"\1-(narl-noise-on-rewards|mbpo)",
-    "acrobot-default": r"fresh-(no-radius|above-narl-s-default)",
+    "acrobot-radius": r"fresh-(no-radius|above)",
     "acrobot-mbpo": r"fresh-(no-radius|mbpo)",
     "lander-mbpo": r"narl-choice-among-models|mbpo",
     "lander-sac": r"narl-choice-among-models|sac",

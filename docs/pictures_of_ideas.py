@@ -46,7 +46,7 @@ def draw_idea() -> Figure:
     data_x, data_y, members = bootstrap_members(np.random.default_rng(241), 5, x)
     at = 165
     radius = 0.24
-    choice = narl.optimism.optimistic(jnp.asarray(members), radius, above_only=True)
+    choice = narl.optimism.optimistic(jnp.asarray(members), radius)
     chosen, admitted = np.asarray(choice.member), np.asarray(choice.admitted)
     axes = figure.add_subplot(grid[0, 0])
     mean = members.mean(axis=0)
@@ -171,10 +171,10 @@ def draw_three_ways() -> Figure:
         (narl_axes, 0.4, estimate - 0.06, "estimate\nplus noise", GREY),
         (deep, beside, 0.68, "largest inside\nthe radius", NARL),
         (deep, beside, 0.98, "left out", UCRL2),
-        (deep, beside, 0.36, "other\nmembers", GREY),
+        (deep, beside, 0.42, "other\nmembers", GREY),
     ):
         axes.text(x, y, text, va="center", color=colour, fontsize=11)
-    members = np.array([0.28, 0.42, 0.5, 0.68, 0.98])
+    members = np.array([0.4, 0.46, 0.52, 0.68, 0.98])
     mean, radius = members.mean(), 0.22
     deep.axhspan(mean - radius, mean + radius, color=NARL, alpha=0.1, linewidth=0)
     deep.plot(np.full(3, place), members[:3], "o", color="#8c959f", markersize=9)

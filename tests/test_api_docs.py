@@ -211,10 +211,7 @@ def test_reference_lists_every_public_name(package: str) -> None:
     page = page_of(package)
     shared = re.findall(r"`(\w+)`", page.partition("<!-- elsewhere -->")[2])
     listed, public = {*entries_of(page), *shared}, {*importlib.import_module(package).__all__}
-    if package == "narl.storage":  # most of its names serve narl's own packages only
-        assert listed <= public
-    else:
-        assert listed == public - {"__version__"}
+    assert listed == public - {"__version__"}
 
 
 def test_every_page_of_the_reference_is_checked() -> None:

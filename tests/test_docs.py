@@ -289,6 +289,21 @@ def test_tables_equal_those_made_from_the_code(name: str) -> None:
     )
 
 
+def test_pages_agree_on_the_minutes_to_a_first_policy_and_a_comparison() -> None:
+    start, index, readme = (
+        " ".join(read(page).split()) for page in ("start.md", "index.md", "../README.md")
+    )
+    found = re.search(
+        r"own in (\d+) minutes, and to a comparison of two algorithms in (\d+)\.", start
+    )
+    assert found is not None
+    policy, comparison = found.groups()
+    assert f"own in {policy} minutes, and to a comparison in {comparison}." in index
+    row = f"own environment: {policy} minutes; a comparison of two algorithms: {comparison} minutes"
+    assert row in index
+    assert f"for your own environment in {policy} minutes." in readme
+
+
 def claim_ids() -> set[str]:
     """Return the ids of all claims, of the committed outcomes and of calls in the code.
 

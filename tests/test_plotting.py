@@ -85,6 +85,15 @@ def test_trace_becomes_a_table_of_seeds_and_episodes(traces, fake_pandas):
     assert "bad" not in table
 
 
+def test_trace_becomes_a_data_frame_of_pandas(traces):
+    trace = traces["psrl"]
+    table = trace.to_pandas()
+    assert len(table) == SEEDS * EPISODES
+    by_seed = table.pivot(index="seed", columns="episode", values="regret")
+    np.testing.assert_array_equal(by_seed.to_numpy(), trace.regret)
+    assert by_seed.columns.tolist() == list(range(1, EPISODES + 1))
+
+
 def test_missing_pandas_is_one_line(traces, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     line = (

@@ -81,13 +81,14 @@ def test_unknown_name_is_one_line_with_the_policies(call, command):
     assert answer.err.count("\n") == 1
     listed = ", ".join(pretrained_policies())
     assert answer.err.endswith(
-        f"'hoper' is not there; the folder runs holds no runs; pretrained policies: {listed}\n"
+        "'hoper' is not there; the folder runs holds no runs; did you mean 'hopper'? pretrained "
+        f"policies: {listed}\n"
     )
 
 
 def test_load_of_an_unknown_name_lists_the_policies_and_that_of_a_path_does_not(runs):
     with pytest.raises(
-        InputError, match=r"'hoper'.*pretrained policies: hopper, inverted-pendulum"
+        InputError, match=r"'hoper'.*did you mean 'hopper'\? pretrained policies: hopper, inverted-"
     ):
         narl.load("hoper")
     with pytest.raises(InputError, match=r"^folder: here/hopper is not there; give one"):

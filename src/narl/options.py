@@ -18,15 +18,17 @@ from narl.validation import as_plain, check_number, parse_seeds
 _KEY = "narl.option"
 
 
-class _NotNone:
-    """The type of `NOT_NONE`."""
+@dataclasses.dataclass(frozen=True)
+class OtherThan:
+    """In `Option.only_with`: every value but this one."""
+
+    value: Any
 
     def __str__(self) -> str:
-        return "other than none"
+        return f"other than {as_text(self.value)}"
 
 
-NOT_NONE = _NotNone()
-"""In `Option.only_with`: every value but None."""
+NOT_NONE = OtherThan(None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -241,7 +243,7 @@ def _is_met(name: str, valid: Sequence[Any], values: Mapping[str, Any]) -> bool:
     """Return whether an option has one of the valid values, or is not used at all."""
     if name not in values or values[name] in valid:
         return True
-    return NOT_NONE in valid and values[name] is not None
+    return any(isinstance(each, OtherThan) and values[name] != each.value for each in valid)
 
 
 def _with_values(condition: Mapping[str, Sequence[Any]]) -> str:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from narl import storage
-from narl.errors import InputError
+from narl.errors import InputError, did_you_mean
 from narl.storage import (
     MANIFEST,
     PART_SUFFIX,
@@ -93,7 +93,8 @@ def _pretrained_policy(text: str, error: InputError) -> Path:
     if not text.strip() or os.path.dirname(text):
         raise error
     names = ", ".join(policies) or "none here; they are found in the folder of narl's clone"
-    raise InputError(f"{error}; pretrained policies: {names}")
+    hint = did_you_mean(text, policies) or ";"
+    raise InputError(f"{error}{hint} pretrained policies: {names}")
 
 
 def _name(root: Path, text: str, of_training: bool = False) -> str:

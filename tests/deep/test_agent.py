@@ -6,10 +6,8 @@ import json
 import os
 import pickle
 import signal
-import sys
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 
 import gymnasium
 import jax
@@ -377,8 +375,17 @@ def test_agent_that_has_learned_nothing_says_what_it_is(untrained):
         untrained.plot()
 
 
+def test_best_evaluation_leaves_out_those_that_are_not_known(untrained, monkeypatch):
+    returns = ([None, 1.0], [2.0, 4.0], [1.0, 2.0])
+    rows = [{"step": i, "eval_return": x} for i, x in enumerate(returns)]
+    for history, best in ((rows, ["3.0 at step 1"]), (rows[:1], [])):
+        monkeypatch.setattr(untrained, "history", history)
+        lines = [line.split(maxsplit=1) for line in repr(untrained).splitlines()]
+        assert [line[1] for line in lines if line[0] == "best"] == best
+
+
 @slow
-def test_agent_shows_what_it_has_learned(learned, monkeypatch):
+def test_agent_shows_what_it_has_learned(learned):
     returns = [np.mean(row["eval_return"]) for row in learned.history]
     text = repr(learned)
     assert f"{returns[-1]:.1f} at the last evaluation (mean over the seeds)" in text
@@ -387,10 +394,11 @@ def test_agent_shows_what_it_has_learned(learned, monkeypatch):
     axes = learned.plot()
     np.testing.assert_allclose(axes.lines[0].get_ydata(), returns)
     assert axes.lines[0].get_xdata().tolist() == [20, 40, 60]
-    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=dict))
     table = learned.to_pandas()
-    assert table["seed"] == [3, 8] * 3
-    assert table["eval_return"][-2:] == learned.history[-1]["eval_return"]
+    assert table["seed"].tolist() == [3, 8] * 3
+    assert table["step"].tolist() == [20, 20, 40, 40, 60, 60]
+    by_seed = table.groupby("seed")["eval_return"].mean()
+    assert by_seed[8] == np.mean([row["eval_return"][1] for row in learned.history])
     import matplotlib.pyplot as plt
 
     plt.close("all")

@@ -2,6 +2,7 @@
 
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from quick_trainings import actions_of, quick_agent, quick_config, train, train_
 
 import narl
 from narl.deep.best_policy import BestPolicies
-from narl.deep.callbacks import as_callback, mean_return
+from narl.deep.callbacks import as_callback, mean_return, stop_rule
 from narl.errors import InputError
 from short_trainings import assert_same_outcome, metrics_rows
 
@@ -25,11 +26,28 @@ def test_mean_return_is_not_a_number_where_a_seed_is_missing():
     assert math.isnan(mean_return(row(1.0, None)))
 
 
-def test_stop_at_return_waits_for_the_mean_over_the_seeds():
+def test_stop_at_return_waits_until_every_seed_has_reached_it_once():
     stop = narl.StopAtReturn(10)
-    assert [stop(row(9.0, 9.5)), stop(row(None, 30.0)), stop(row(9.0, 11.0))] == [True, True, False]
+    rows = [row(9.0, 30.0), row(None, 30.0), row(math.nan, 9.0), row(10.0, 2.0)]
+    assert [stop(each) for each in rows] == [True, True, True, False]
     with pytest.raises(InputError, match="target: "):
         narl.StopAtReturn("10")
+
+
+@pytest.mark.parametrize("returns", [[(9.0, 30.0), (8.0, 9.0), (10.0, 2.0)], [(1.0, 2.0)]])
+def test_stop_at_return_ends_where_the_option_of_this_name_does(returns):
+    option = stop_rule(quick_config(seeds=(0, 1), until_solved=True, solved_return=10.0))
+    callback, solved = narl.StopAtReturn(10), [None, None]
+    for step, each in enumerate(returns):
+        solved = [step if x >= 10 and s is None else s for x, s in zip(each, solved, strict=True)]
+        assert callback(row(*each)) == (not option({**row(*each), "solved_step": solved}))
+
+
+def test_stop_at_return_counts_what_the_agent_has_reached_before():
+    stop = narl.StopAtReturn(10)
+    stop(row(20.0, 20.0))  # of another agent
+    stop.start(SimpleNamespace(history=[row(20.0, 1.0)]))
+    assert [stop(row(1.0, 1.0)), stop(row(1.0, 20.0))] == [True, False]
 
 
 def test_stop_when_no_better_counts_evaluations_in_turn():

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from narl.deep.algorithm_registry import ALGORITHMS, MODEL_BASED
-from narl.deep.checked_config import OTHER_NAMES, check_config, config_from_record, make_config
+from narl.deep.checked_config import (
+    OTHER_NAMES,
+    changed_options,
+    check_config,
+    config_from_record,
+    make_config,
+)
 from narl.deep.config import Config, rollout_length, used_by
 from narl.deep.presets import find_preset
 from narl.errors import InputError
@@ -156,11 +162,21 @@ def test_preset_values_taken_and_valid(algo):
 
 def test_paper_preset_is_a_reading_that_options_change():
     ours, paper = make_config("Pendulum-v1"), make_config("Pendulum-v1", preset="paper")
-    assert (ours.exclude, paper.exclude) == ("above", "ball")
-    assert dataclasses.replace(paper, preset="narl", exclude="above") == ours
+    assert dataclasses.replace(paper, preset="narl") == ours
     assert make_config("Pendulum-v1", preset="paper", exclude="above").exclude == "above"
+    assert make_config("Acrobot-v1").radius is None
+    assert make_config("Acrobot-v1", preset="paper").radius == 0.1
     goal = "MountainCarContinuous-v0"  # a preset of the environment that sets noise_scale
     assert make_config(goal, preset="paper") == make_config(goal, preset="paper", radius=0.1)
+
+
+def test_exclude_is_above_where_no_radius_excludes():
+    """So the ids and diagnostics of these trainings do not depend on the default, ball."""
+    assert make_config("Pendulum-v1").exclude == Config.exclude == "ball"
+    for algo, given in (("mbpo", {}), ("narl", {"radius": None}), ("narl", {"noise": "reward"})):
+        assert make_config("Pendulum-v1", algo, **given).exclude == "above"
+    acrobot = make_config("Acrobot-v1", radius=0.5)
+    assert (acrobot.exclude, changed_options(acrobot)) == ("ball", {"radius": 0.5})
 
 
 def test_given_values_win_over_preset_and_none_means_not_given():
@@ -276,10 +292,13 @@ def test_smallest_trainings_accepted():
 # --- records, ids and shapes ------------------------------------------------------------------
 
 RUN_IDS = {
-    "train-narl-invertedpendulum-v5-baba26b3d6": ("InvertedPendulum-v5", "narl", {}),
+    "train-narl-invertedpendulum-v5-baba26b3d6": (
+        *("InvertedPendulum-v5", "narl"),
+        {"exclude": "above"},
+    ),
     "train-narl-invertedpendulum-v5-e2eab729ad": (
         *("InvertedPendulum-v5", "narl"),
-        {"until_solved": True},
+        {"until_solved": True, "exclude": "above"},
     ),
     "train-mbpo-invertedpendulum-v5-a8eebe04a1": (
         *("InvertedPendulum-v5", "mbpo"),

@@ -250,6 +250,9 @@ def test_predict_gives_integers():
     assert set(batch) == {0, 1}
     with pytest.raises(InputError, match=r"^target_entropy: 0\.7 is out of range; 2 discrete"):
         quick_agent(env="CartPole-v1", target_entropy=0.7)
+    with pytest.raises(InputError, match=r"^value_samples: it has no effect with discrete"):
+        narl.HUCRL("CartPole-v1", value_samples=2)
+    assert narl.HUCRL("CartPole-v1", value_samples=1).config.value_samples == 1
 
 
 # --- trainings ----------------------------------------------------------------------------------

@@ -362,7 +362,7 @@ def test_missing_box2d_is_an_extra_of_narl(monkeypatch):
             "env: unknown environment 'toy_worlds:Qqqqqqqq-v7'; the module 'toy_worlds' does not "
             "register it$",
         ),
-        ("no_such:Hopper-v5", {}, "env: cannot import 'no_such': No module named 'no_such'$"),
+        ("no_such:Hopper-v5", {}, "env: cannot import 'no_such': No module named 'no_such'"),
         ("toy_worlds.py:Toy-v0", {}, "env: cannot import 'toy_worlds.py': .*; write toy_worlds:, "),
         ("narl/DeepSea-v0", {}, r"env: narl/DeepSea-v0 has Discrete\(\d+\) observations"),
         ("Hopper-v5", {"colour": 1}, "env: Hopper-v5 cannot be made: .*'colour'"),
@@ -392,6 +392,22 @@ def test_faults_of_a_module_and_of_a_constructor_are_named(tmp_path, monkeypatch
             open_env("Large-v0", 0)
     finally:
         del gymnasium.registry["Large-v0"]
+
+
+def test_line_about_a_missing_module_says_whether_the_current_folder_was_searched(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.py").write_text("import no_such")
+    line = "^env: cannot import '{}': No module named 'no_such'{}$"
+    with pytest.raises(InputError, match=line.format("no_such", "")):
+        open_env("no_such:Toy-v0", 0)
+    monkeypatch.syspath_prepend(tmp_path)
+    searched = "; the current folder was searched too"
+    with pytest.raises(InputError, match=line.format("no_such", searched)):
+        open_env("no_such:Toy-v0", 0)
+    with pytest.raises(InputError, match=line.format("there", "")):
+        open_env("there:Toy-v0", 0)
 
 
 def test_obs_keep_is_checked():

@@ -1,12 +1,14 @@
 """Conditions under which an option has an effect, and the refusals and tables made from them."""
 
+import dataclasses
+
 import pytest
 
-from narl.deep.checked_config import make_config
+from narl.deep.checked_config import changed_options, make_config
 from narl.deep.config import Config, used_by
 from narl.errors import InputError
 from narl.options import (
-    NOT_NONE,
+    OtherThan,
     check_value,
     has_effect,
     markdown_table,
@@ -39,10 +41,15 @@ def refusal(**given):
         ({"draw": "mean", "score": "draw"}, "score", "draw"),
         ({"optimism_at": "update", "value_samples": 2}, "value_samples", "optimism_at"),
         ({"noise": "reward", "preset": "paper"}, "preset", "noise reward"),
-        ({"fallback": "random"}, "fallback", "exclude above"),
+        ({"exclude": "above", "fallback": "random"}, "fallback", "exclude above"),
         ({"radius": None, "radius_unit": "spread"}, "radius_unit", "radius none"),
         ({"radius": None, "exclude": "ball"}, "exclude", "only with radius other than none"),
         ({"radius": None, "exclude_by": "return"}, "exclude_by", "radius other than none"),
+        ({"members": 1, "radius": 0.1}, "radius", "members 1, only with members other than 1"),
+        ({"choose_among": "elites"}, "choose_among", "members 3 and elites 3, only with more"),
+        ({"choose_among": "elites", "members": 2, "elites": 2}, "choose_among", "and elites 2"),
+        ({"noise": "reward", "noise_scale": 0, "noise_unit": "first"}, "noise_unit", "scale 0,"),
+        ({"algo": "hucrl", "reach": 0, "num_candidates": 4}, "num_candidates", "reach 0,"),
     ],
 )
 def test_option_without_effect_refused(given, field, right):
@@ -60,6 +67,16 @@ def test_option_without_effect_refused(given, field, right):
         {"anneal_steps": 9, "anneal": "radius"},
         {"anneal_steps": 9, "elites": 1},
         {"optimism_at": "update", "elites": 1},
+        {"members": 1},
+        {"members": 2, "radius": 0.2},
+        {"choose_among": "all"},
+        {"choose_among": "elites", "members": 6},
+        {"choose_among": "elites", "elites": 2},
+        {"noise": "reward", "noise_scale": 0.0},
+        {"noise": "reward", "noise_scale": 1.0, "noise_unit": "largest"},
+        {"algo": "hucrl", "reach": 0.0},
+        {"algo": "hucrl", "num_candidates": 1},
+        {"algo": "hucrl", "reach": 2.0, "num_candidates": 2},
     ],
 )
 def test_options_with_an_effect_together_accepted(given):
@@ -73,6 +90,13 @@ def test_refusal_names_every_smallest_change_that_would_help():
         "and anneal_steps none, only with noise reward, or optimism_at update, or choose_among "
         "elites, or anneal_steps other than none; leave it out"
     )
+
+
+def test_choice_among_elites_that_are_all_members_is_no_changed_option():
+    config = dataclasses.replace(make_config("Pendulum-v1"), choose_among="elites")
+    assert changed_options(config) == {}
+    config = dataclasses.replace(config, elites=2)
+    assert changed_options(config) == {"choose_among": "elites", "elites": 2}
 
 
 def test_conditions_bind_only_algorithms_that_use_the_other_options():
@@ -91,9 +115,13 @@ def test_conditions_name_options_and_valid_values_and_can_be_met(name):
             field = FIELDS[other]
             assert other != name
             for value in valid:
-                if value is NOT_NONE:
+                value = value.value if isinstance(value, OtherThan) else value
+                if value is None:
                     assert split_optional(field.annotation)[1]
                 else:
                     check_value(other, value, field.annotation, field.option)
-        met = {other: 0.5 if valid[0] is NOT_NONE else valid[0] for other, valid in way.items()}
+        met = {
+            other: 0.5 if isinstance(valid[0], OtherThan) else valid[0]
+            for other, valid in way.items()
+        }
         assert has_effect(FIELDS[name].option, vars(make_config("Pendulum-v1")) | met)

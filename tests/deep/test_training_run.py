@@ -249,6 +249,10 @@ def test_fault_before_the_first_checkpoint_leaves_no_folder(tmp_path, monkeypatc
             quick_config(env="CartPole-v1", target_entropy=-1.0),
             "target_entropy: -1 is out of range; 2 discrete actions have .* from 0 to 0.6931$",
         ),
+        (
+            quick_config("narl", env="CartPole-v1", value_samples=2),
+            "value_samples: it has no effect with discrete actions, .* exact sums; leave it out$",
+        ),
         (quick_config("narl", termination="known"), "termination: no rule is known for"),
         (quick_config(buffer=10**9, steps=10**9), "memory: it needs .* GB and .* are available"),
     ],

@@ -8,7 +8,7 @@ import pytest
 from fake_results import training_result
 
 from narl.experiments import SCALES, acrobot
-from narl.experiments.acrobot import DEFAULT, FREE, FRESH, MBPO, TUNED
+from narl.experiments.acrobot import FREE, FRESH, MBPO, RADIUS, TUNED
 
 OUTCOME = Path(__file__).parents[2] / "results" / "acrobot-paper.json"
 
@@ -33,9 +33,9 @@ def test_readings_differ_in_their_options_only(scale):
     for option, value in acrobot.SHARED.items():
         assert {getattr(cell, option) for cell in cells.values()} == {value}
     assert len({cell.steps for cell in cells.values()}) == 1
-    free, default = cells[f"fresh: {FREE}"], cells[f"fresh: {DEFAULT}"]
+    free, above = cells[f"fresh: {FREE}"], cells[f"fresh: {RADIUS}"]
     assert free.radius is None
-    assert (default.radius, default.radius_unit) == (0.1, "absolute")
+    assert (above.radius, above.exclude) == (0.1, "above")
     assert cells[f"fresh: {MBPO}"].algo == "mbpo"
 
 
@@ -50,12 +50,12 @@ def test_seeds_of_the_claims_have_tuned_nothing():
 
 def test_claims_and_tables_by_hand():
     """The last returns of ten seeds are c, c + 1, … c + 9, and 200 less before."""
-    centres = {FREE: -100.0, DEFAULT: -500.0, MBPO: -95.0}
+    centres = {FREE: -100.0, RADIUS: -500.0, MBPO: -95.0}
     outcome = findings(lambda label: centres.get(label.partition(": ")[2], -300.0))
     verdicts = {claim.id: claim.verdict for claim in outcome.claims}
-    assert verdicts == {"acrobot-default": "holds", "acrobot-mbpo": "fails"}
+    assert verdicts == {"acrobot-radius": "holds", "acrobot-mbpo": "fails"}
     fresh, tuning, *_ = outcome.tables
-    assert [row[0] for row in fresh.rows] == [MBPO, FREE, DEFAULT]
+    assert [row[0] for row in fresh.rows] == [MBPO, FREE, RADIUS]
     # MBPO's seeds end at −95 to −86, the first evaluation of none is solved.
     assert fresh.rows[0][1:3] == [10, 0.5]
     assert fresh.rows[0][3] == pytest.approx(-95 + 4.5 - 100)

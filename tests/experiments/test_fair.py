@@ -13,11 +13,11 @@ SIZE = fair._SIZES["small"]
 
 
 def fake_results(regret_of, cells):
-    """Return results whose regret per seed is `regret_of(agent, mdp, value, is_tuning_seed)`."""
+    """Return results whose regret per seed is `regret_of(agent, mdp, value, seed)`."""
     results = {}
     for agent, mdp, value in fair._keys("small"):
         label = fair._label(agent, mdp, value)
-        rows = [[regret_of(agent, mdp, value, seed >= 2000)] for seed in cells[label].seeds]
+        rows = [[regret_of(agent, mdp, value, seed)] for seed in cells[label].seeds]
         result = tabular_result(rows, np.zeros((len(rows), 1)))
         results[label] = type(result)(cells[label], result.run, result.arrays)
     return results
@@ -28,11 +28,11 @@ def cells():
     return fair.cells("small")
 
 
-def regrets(agent, mdp, value, tuning):
+def regrets(agent, mdp, value, seed):
     """Return regrets for which tuning seeds and reported seeds disagree about the best value."""
     place = fair.AGENTS[agent].values.index(value)
     best = 1 if mdp == "RiverSwim" and len(fair.AGENTS[agent].values) > 1 else 0
-    if not tuning:
+    if seed not in fair.TUNING_SEEDS:
         return 100.0 + place
     return 10.0 if place == best else 50.0
 
@@ -120,11 +120,40 @@ def test_tables_hold_means_medians_and_worst_seeds(cells):
     assert all(claim.is_ours for claim in findings.claims)
 
 
+def test_overall_figures_are_mean_median_and_worst_seed_of_each_mdp_by_hand(cells):
+    def spread(agent, mdp, value, seed):
+        if seed in fair.TUNING_SEEDS:
+            return regrets(agent, mdp, value, seed)
+        # Means 2 and 4.5, medians 1 and 3; the worst seed is the last one, or the first.
+        values = (1, 1, 1, 1, 1, 7) if mdp == "RiverSwim" else (16, 1, 1, 3, 3, 3)
+        return float(values[seed - fair.REPORT_SEEDS[0]])
+
+    results = fake_results(spread, cells)
+    one, own = fair.analyse("small", results).tables[:2]
+    losses = fair.Comparison("small", results).loss.values()
+    figures = np.array([2 * 4.5**3, 1 * 3**3, 7 * 16**3])
+    by_hand = pytest.approx(100 * (figures / np.prod(list(losses))) ** (1 / 4))
+    overall = ["geometric mean", "median", "worst seed"]
+    assert own.columns[-3:] == overall
+    assert one.columns[-6:] == [*overall, *(f"{name}, untuned" for name in overall)]
+    for row in own.rows:
+        assert row[-3:] == ([None] * 3 if row[0] == fair.OPSRL else by_hand)
+    for row in one.rows:
+        assert row[-6:-3] == by_hand
+        assert row[-3:] == by_hand
+
+
+def test_caption_counts_tuned_values_at_the_edge_of_their_grid(cells):
+    own = fair.analyse("small", fake_results(regrets, cells)).tables[1]
+    # Eleven dials on four MDPs, OPSRL not on Deep Sea. The first value is best but on RiverSwim.
+    assert "32 of the 43 tuned values" in own.caption
+
+
 def test_claims_follow_the_reported_seeds(cells):
-    def rivals_better(agent, mdp, value, tuning):
+    def rivals_better(agent, mdp, value, seed):
         return 50.0 if agent in fair.NARL else 5.0
 
-    def narl_better(agent, mdp, value, tuning):
+    def narl_better(agent, mdp, value, seed):
         return 5.0 if agent in fair.NARL else 50.0
 
     for regret_of, verdict in ((rivals_better, "fails"), (narl_better, "holds")):

@@ -7,7 +7,7 @@ from fake_results import FakeResult, fake_run
 from narl.experiments import EXPERIMENTS, SCALES, fig3bc
 from narl.experiments.fig3bc import HALF_CHEETAH, HOPPER, MBPO, MBPO_SAME, PUBLISHED
 
-STEPS = (25_000, 100_000, 125_000)
+STEPS = (25_000, 80_000, 100_000, 105_000)
 
 
 def log_row(step, returns):
@@ -58,10 +58,10 @@ def test_table_and_verdicts_by_hand():
 
     found = findings(
         {
-            "NARL, ε = 0.1": around(1000.0, 3000.0, 3400.0),
-            "NARL, ε = 0.5": around(500.0, 600.0, 700.0),
-            MBPO: around(900.0, 2000.0, 3000.0),
-            MBPO_SAME: around(400.0, 400.0, 400.0),
+            "NARL, ε = 0.1": around(1000.0, 2000.0, 3000.0, 3400.0),
+            "NARL, ε = 0.5": around(500.0, 600.0, 4000.0, 700.0),
+            MBPO: around(900.0, 2000.0, 3000.0, 3000.0),
+            MBPO_SAME: around(400.0, 400.0, 400.0, 400.0),
         }
     )
     verdicts = {claim.id: claim.verdict for claim in found.claims}
@@ -73,6 +73,9 @@ def test_table_and_verdicts_by_hand():
         "fig3b-published-01": "holds",
         "fig3b-published-05": "undecided",
     }
+    # The published 100 000 steps are 105 000 with the random ones.
+    numbers = {claim.id: claim.numbers for claim in found.claims}["fig3b-published-01"]
+    assert f"{PUBLISHED}: 3,315; NARL, ε = 0.1: 3,400 (mean return at step 105000" in numbers
     rows = [row for row in found.tables[0].rows if row[:2] == ["NARL, ε = 0.1", 100_000]]
     assert rows == [["NARL, ε = 0.1", 100_000, 3000.0, pytest.approx(50**0.5), 2990.0, 60]]
     published = [row for row in found.tables[0].rows if row[0] == PUBLISHED]
@@ -82,12 +85,11 @@ def test_table_and_verdicts_by_hand():
 
 
 def test_trainings_that_were_stopped_early_are_compared_up_to_the_last_common_step():
-    spread = np.array([0.0, 10.0, -10.0, 5.0, -5.0])
-    narl = np.stack([1000.0 + spread, 3400.0 + spread], axis=1)
-    mbpo = np.stack([900.0 + spread], axis=1)
+    spread = np.array([[0.0], [10.0], [-10.0], [5.0], [-5.0]])
+    narl, mbpo = np.array([1000.0, 3200.0, 2000.0]) + spread, 900.0 + spread
     found = findings({"NARL, ε = 0.1": narl, MBPO: mbpo})
     verdicts = {claim.id: claim.verdict for claim in found.claims}
-    # 1000 against 900 at 25 000 steps; 3400 against the published 3315 at 100 000.
+    # 1000 against 900 at 25 000 steps; 3200 at 80 000 against the published 3034 at 75 000.
     assert verdicts == {"fig3b-mbpo-01": "holds", "fig3b-published-01": "holds"}
     (note,) = found.notes
     assert f"NARL, ε = 0.1 at step 100000, {MBPO} at step 25000" in note

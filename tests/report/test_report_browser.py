@@ -11,7 +11,7 @@ from fake_outcomes import fake_sections, line_chart, small_section
 from test_page import HOSTILE, RESULTS
 from test_run_list import training_section
 
-from narl.report.contents import Introduction, Series, Table, load_outcome
+from narl.report.contents import Claim, Introduction, Series, Table, load_outcome
 from narl.report.number_format import format_rows
 from narl.report.page import chart_anchor, compose_page
 from narl.report.series import RANK, choose_looks, lines_of
@@ -262,6 +262,42 @@ def test_page_fits_dark_screens_phones_and_print(tab: Tab) -> None:
     assert all(300 < width <= 390 for width in widths)
     tab.page.emulate_media(media="print")
     assert tab.page.locator(".zoom").first.is_hidden()
+
+
+@pytest.mark.parametrize(
+    ("num_charts", "num_claims"), [(1, 2), (1, 8), (2, 2), (3, 3), (3, 6), (4, 8)]
+)
+def test_claims_are_beside_or_below_the_first_chart(
+    open_page, num_charts: int, num_claims: int
+) -> None:
+    series = Series("a", [1.0, 2.0], [3.0, 4.0])
+    charts = [line_chart(series, id=f"chart{i}") for i in range(num_charts)]
+    claims = [Claim(f"c{i}", "It is so. " * 9, "§5", "holds", "1") for i in range(num_claims)]
+    tab = open_page(compose_page([small_section(charts=charts, claims=claims)]))
+    place = "[...parts].map(e => e.getBoundingClientRect()).map(e => [e.left, e.top, e.bottom])"
+    for width in (1280, 390):
+        tab.page.set_viewport_size({"width": width, "height": 900})
+        parts = tab.page.locator(".charts > *").evaluate_all(f"parts => {place}")
+        (left, top, bottom), (claims_left, claims_top, _), *others = parts
+        is_beside = claims_left > left
+        assert claims_top == top if is_beside else 0 < claims_top - bottom < 50
+        assert is_beside == (width == 1280 and num_charts % 2 == 1 and num_claims <= 3)
+        if width == 1280:  # no row has an empty place
+            rows = [other_top for _, other_top, _ in others]
+            assert rows.count(top) == (num_charts % 2 == 0)
+            assert all(rows.count(row) == 2 for row in rows if row != top)
+
+
+def test_axis_of_small_returns_begins_at_zero_and_shows_whole_dots(open_page) -> None:
+    series = Series("a", [1.0, 2.0, 3.0], [0.0, 30.0, 1000.0])
+    tab = open_page(compose_page([small_section(charts=[line_chart(series, id="returns")])]))
+    chart = "#chart-exp-smoke-returns"
+    assert tab.ticks(chart, "y") == ["0", "200", "400", "600", "800", "1,000"]
+    lowest, axis = (
+        tab.page.locator(f"{chart} {part}").first.bounding_box()
+        for part in (".mark-symbol path", ".role-axis-domain line")
+    )
+    assert lowest["y"] + lowest["height"] <= axis["y"] + 1
 
 
 def test_contents_stay_in_sight_and_open_on_a_phone(tab: Tab) -> None:

@@ -25,7 +25,7 @@ OTHER_VALUES: dict[str, Any] = {
     "patience": 0, "most_model_epochs": 9, "rollout_batch": 50, "rollout_schedule": (1, 2, 3, 4),
     "retain_epochs": 3, "draw": "mean", "reward_transform": "symlog", "beta_nll": 0.5,
     "preset": "paper", "noise": "both", "noise_scale": 0.5, "radius": 2.5, "radius_unit": "spread",
-    "exclude": "ball", "exclude_by": "return", "score": "draw", "joint": True,
+    "exclude": "above", "exclude_by": "return", "score": "draw", "joint": True,
     "fallback": "random", "value_critics": "target", "optimism_at": "update", "anneal": "radius",
     "anneal_steps": 77, "bonus_weight": 0.25, "reach": 0.5, "num_candidates": 3,
     "one_member_per": "trajectory", "value_samples": 2, "termination": "never",
@@ -116,6 +116,6 @@ def test_command_leaves_out_what_has_no_effect() -> None:
     """A run from before a preset changed differs from it in an option that it does not use."""
     config = dataclasses.replace(make_config("MountainCar-v0"), noise_scale=0.5)
     assert command_of(config) == "narl train MountainCar-v0 --algo narl"
-    noisy = dataclasses.replace(config, noise="reward")
+    noisy = dataclasses.replace(make_config("MountainCar-v0", noise="reward"), noise_scale=0.5)
     assert command_of(noisy).endswith("--noise reward --noise-scale 0.5")
     assert config_of(command_of(noisy)) == noisy

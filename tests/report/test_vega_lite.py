@@ -146,6 +146,21 @@ def test_axis_of_few_whole_numbers_has_exactly_these_ticks(x: list[float], ticks
     assert set(re.findall(r'"values": (\[[^]]*\])', specification)) == ticks
 
 
+@pytest.mark.parametrize(
+    ("low", "reference", "at_zero"),
+    [(20, None, True), (0, None, True), (-1, None, False), (20, -5.0, False), (900, None, False)],
+)
+def test_axis_begins_at_zero_if_the_lowest_band_is_just_above(
+    low: float, reference: float | None, at_zero: bool
+) -> None:
+    series = Series("a", [1.0, 2.0, 3.0], [950.0, 960, None], [low, 955, None], [980, 1000, None])
+    chart = line_chart(series, reference=reference)
+    layers = drawing(chart, choose_looks([chart]))["spec"]["layer"]
+    scales = [layer.get("encoding", {}).get("y", {}).get("scale") for layer in layers]
+    scale = {"zero": True, "nice": False} if at_zero else {"zero": False, "nice": 6}
+    assert [each for each in scales if each] == [scale | {"padding": 4}] * 3
+
+
 def test_looks_of_labels_differ_within_every_chart() -> None:
     charts = [chart for section in fake_sections() for chart in section.charts]
     looks = choose_looks(charts)

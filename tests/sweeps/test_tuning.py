@@ -10,7 +10,7 @@ from narl.errors import EnvironmentFault, InputError, NotEnoughMemory
 from narl.options import option_fields
 from narl.sweeps import tuning
 from narl.sweeps.run_notes import RunNotes
-from narl.sweeps.tuning import Axis, default_axes, parse_axes, tune
+from narl.sweeps.tuning import Axis, check_axes, default_axes, parse_axes, tune
 from short_trainings import ENV, short_options
 
 pytest.importorskip("optuna")
@@ -125,6 +125,8 @@ COMMON = ["learning_rate", "updates_per_step"]
         ("narl", {}, [*COMMON, "members", "radius"]),
         ("narl", {"radius": 0.3}, [*COMMON, "members"]),
         ("narl", {"noise": "reward"}, [*COMMON, "members"]),  # then the radius has no effect
+        # The choice among elites has an effect with some of the numbers of members.
+        ("narl", {"choose_among": "elites", "elites": 2}, [*COMMON, "members", "radius"]),
         ("sombrl", {}, [*COMMON, "members", "bonus_weight"]),
         ("hucrl", {"learning_rate": 1e-3}, ["updates_per_step", "members", "reach"]),
         ("sac", {}, COMMON),
@@ -132,6 +134,12 @@ COMMON = ["learning_rate", "updates_per_step"]
 )
 def test_default_options_are_those_of_the_algorithm_that_are_not_given(algo, given, names):
     assert [axis.name for axis in default_axes(ENV, algo, given)] == names
+
+
+def test_range_may_begin_where_another_option_has_no_effect():
+    check_axes(ENV, "hucrl", {}, parse_axes("reach=0:2,num_candidates=2:4"))
+    with pytest.raises(InputError, match="radius: it has no effect with members 1"):
+        check_axes(ENV, "narl", {"members": 1}, parse_axes("radius"))
 
 
 def test_search_of_nothing_is_refused():

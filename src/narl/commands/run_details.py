@@ -191,23 +191,17 @@ def _differing_options(runs: Sequence[Run | UnfinishedRun]) -> dict[str, list[st
 
 
 def _options(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the recorded options; of a training that can be read, those that have an effect."""
+    if config.get("experiment") == "train":
+        from narl.deep.checked_config import config_from_record, options_with_effect
+
+        try:
+            options = options_with_effect(config_from_record(config))
+            return {name: x for name, x in options.items() if name not in ("env", "algo")}
+        except InputError:  # of another version of narl
+            pass
     settings = config.get("settings") or config.get("options") or {}
-    options = {name: value for name, value in settings.items() if name not in ("env", "algo")}
-    return options | _numbers_of_models(config)
-
-
-def _numbers_of_models(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the numbers of members and elites that a training uses, by default or as given."""
-    if config.get("experiment") != "train":
-        return {}
-    from narl.deep.checked_config import config_from_record, used_options
-
-    try:
-        training = config_from_record(config)
-    except InputError:  # of another version of narl
-        return {}
-    numbers = {"members": training.num_members, "elites": training.num_elites}
-    return {name: x for name, x in numbers.items() if name in used_options(training)}
+    return {name: value for name, value in settings.items() if name not in ("env", "algo")}
 
 
 def print_comparison(comparison: dict[str, Any]) -> None:

@@ -108,16 +108,23 @@ def list_runs(arguments: Sequence[str]) -> int:
     elif chosen:
         print_run_list(chosen)
     elif pairs:
-        given = {"--env": args.env, "--algo": args.algo}
-        words = " ".join(f"{name} {text}" for name, text in given.items() if text is not None)
-        algos = {str(x.get("algo") or x.get("agent")) for _, x in pairs}
-        known = ", ".join(sorted(algos | {str(x["env"]) for _, x in pairs}))
-        stdout().print(f"none of the {len(pairs)} runs in {root} fits {words}; there are {known}")
+        words, known = "", ""
+        if args.env is not None:
+            words += f" --env {args.env}"
+            known += _names("environments", {str(x["env"]) for _, x in pairs})
+        if args.algo is not None:
+            words += f" --algo {args.algo}"
+            known += _names("algorithms", {str(x.get("algo") or x.get("agent")) for _, x in pairs})
+        stdout().print(f"none of the {len(pairs)} runs in {root} fits{words}{known}")
     else:
         stdout().print(
             f"the folder {root} holds no runs yet; `narl tabular narl-ucrl riverswim` makes one"
         )
     return 0
+
+
+def _names(kind: str, names: set[str]) -> str:
+    return f"; {kind}: {', '.join(sorted(names))}"
 
 
 def show_run(arguments: Sequence[str]) -> int:

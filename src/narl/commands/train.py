@@ -60,7 +60,8 @@ class TrainArguments:
     stop_at_return: Annotated[float | None, value("X")] = dataclasses.field(
         default=None, metadata={"group": options_of(Config)["stop_when_no_better"].group}
     )
-    """stop when every seed has reached this return; short for --solved-return X --until-solved"""
+    """stop when every seed has reached this return in some evaluation; short for --solved-return X
+    --until-solved"""
     checkpoint_every: CheckpointEvery = None
     checkpoint_steps: Annotated[int | None, value("N")] = None
     """environment steps between two checkpoints instead, rounded up to whole epochs"""

@@ -34,7 +34,7 @@ from narl.deep.policy import (
 from narl.deep.saved_agent import SavedAgent, write_saved_agent
 from narl.deep.selection import SelectFn
 from narl.deep.termination import batched_termination, check_termination
-from narl.deep.training_environment import look_at_env, open_training_env
+from narl.deep.training_environment import check_value_samples, look_at_env, open_training_env
 from narl.deep.user_parts import UserParts, check_functions
 from narl.deep.video import record_episode
 from narl.errors import InputError
@@ -98,6 +98,7 @@ class Agent(AgentResults):
         name = env if isinstance(env, str) else user_env.name  # type: ignore[union-attr]
         config = make_config(name, self.algo, **given)
         interface, _ = look_at_env(config, user_env)
+        check_value_samples(config, interface.spaces)
         function = termination if callable(termination) else None
         self._set_up(config, interface, UserParts(user_env, None, select, bonus), function)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING, Any
 
 from narl.deep.callbacks import mean_return
@@ -65,10 +66,11 @@ class AgentResults(Described):
             "options": self._changed() or "the defaults for this environment",
         }
         if history:
-            best = max(history, key=mean_return)
             over = " (mean over the seeds)" if len(config.seeds) > 1 else ""
             last = mean_figure(history[-1]["eval_return"])
             facts["return"] = f"{last} at the last evaluation{over}"
+        if known := [row for row in history if not math.isnan(mean_return(row))]:
+            best = max(known, key=mean_return)
             facts["best"] = f"{figure(mean_return(best))} at step {best['step']}"
         name = type(self).__name__ if type(self).__name__ != "Agent" else config.algo
         return Description(f"{name} on {config.env}", facts)

@@ -81,29 +81,45 @@ def mean_return(row: Mapping[str, Any]) -> float:
 
 
 class StopAtReturn:
-    """A callback that ends learning once the mean evaluation return over the seeds is enough.
+    """A callback that ends learning once every seed has reached a return in some evaluation.
+
+    The seeds need not reach it in the same evaluation. `narl train --stop-at-return` does the same.
 
     Args:
         target: The return that is enough.
 
     Example:
         >>> stop = narl.StopAtReturn(900)
-        >>> stop({"step": 1000, "eval_return": [850.0]}), stop({"step": 2000, "eval_return": [910]})
-        (True, False)
+        >>> [stop({"step": i, "eval_return": x}) for i, x in enumerate(([950, 800], [850, 910]))]
+        [True, False]
     """
 
     def __init__(self, target: float) -> None:
         self.target = check_number("target", target, whole=False)
+        self._reached: set[int] = set()
+
+    def start(self, agent: Agent) -> None:
+        """Begin with the evaluations that this agent has had; `Agent.learn` calls it.
+
+        Args:
+            agent: The agent.
+        """
+        self._reached = set()
+        for row in agent.history:
+            self(row)
 
     def __call__(self, row: Mapping[str, Any]) -> bool:
-        """Return False, which ends learning, if the return is reached."""
-        return not mean_return(row) >= self.target
+        """Return False, which ends learning, if every seed has reached the return."""
+        returns = row["eval_return"]
+        self._reached |= {i for i, x in enumerate(returns) if x is not None and x >= self.target}
+        return len(self._reached) < len(returns)
 
 
 class StopWhenNoBetter:
     """A callback that ends learning when several evaluations in turn were no better than the best.
 
-    Compared are mean evaluation returns over the seeds.
+    Compared are mean evaluation returns over the seeds. `narl train --stop-when-no-better` does the
+    same.
 
     Args:
         num_evaluations: How many evaluations may be no better.

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 from narl.deep.algorithm_registry import ALGORITHMS, find_algorithm
 from narl.deep.config import Config, used_by
 from narl.deep.option_types import Settings
-from narl.errors import InputError
+from narl.errors import InputError, NoEffect
 from narl.option_differences import without_defaults
 from narl.options import (
     as_plain,
@@ -95,6 +95,8 @@ def make_config(env: str, algo: str = "narl", **options: Unpack[Settings]) -> Co
     if "initial_steps" in given and "learn_after" not in given:
         values["learn_after"] = given["initial_steps"]
     config = Config(env=env, algo=algo, **values)
+    if "exclude" not in values and not _radius_excludes(config):
+        config = dataclasses.replace(config, exclude="above")
     check_config(config, given)
     return dataclasses.replace(config, **check_values(config))
 
@@ -127,6 +129,12 @@ def check_config(config: Config, given: Collection[str] = ("steps",)) -> None:
             f"until_solved: no return counts as solved for {config.env}; give solved_return"
         )
     check_effect(given, options_of(Config), used_options(config))
+    if "choose_among" in given and _all_are_elite(config):
+        raise NoEffect(
+            "choose_among",
+            f"it has no effect with members {config.num_members} and elites {config.num_elites}, "
+            "only with more members than elites; leave it out",
+        )
     if config.anneal == "radius" and config.radius is None:
         raise InputError("anneal: radius cannot fall from none; give a radius, or anneal share")
     _check_length(config, given)
@@ -156,6 +164,21 @@ def _check_length(config: Config, given: Collection[str]) -> None:
     )
 
 
+def _radius_excludes(config: Config) -> bool:
+    """Return whether `exclude` decides what is trained.
+
+    Elsewhere it only decides how the diagnostics judge members, and is what it always was, above,
+    so that the ids and the metrics of these runs stay.
+    """
+    used = used_options(config)
+    return "exclude" in used and has_effect(options_of(Config)["exclude"], used)
+
+
+def _all_are_elite(config: Config) -> bool:
+    """Return whether NARL is to choose among the elites, and all members are elite anyway."""
+    return config.choose_among == "elites" and config.num_members == config.num_elites
+
+
 def used_options(config: Config) -> dict[str, Any]:
     """Return the options that the algorithm uses, by name."""
     users = {field.name: used_by(field.name) for field in dataclasses.fields(config)}
@@ -166,6 +189,17 @@ def used_options(config: Config) -> dict[str, Any]:
     }
 
 
+def options_with_effect(config: Config) -> dict[str, Any]:
+    """Return the options that decide what is trained; members and elites as numbers."""
+    used, described = used_options(config), options_of(Config)
+    numbers = {"members": config.num_members, "elites": config.num_elites}
+    return {
+        name: numbers.get(name, value)
+        for name, value in used.items()
+        if has_effect(described[name], used)
+    }
+
+
 def changed_options(config: Config) -> dict[str, Any]:
     """Return the options that differ from the defaults for the algorithm and the environment.
 
@@ -173,9 +207,13 @@ def changed_options(config: Config) -> dict[str, Any]:
     """
     preset: dict[str, Any] = {} if config.preset == Config.preset else {"preset": config.preset}
     usual = make_config(config.env, config.algo, **preset)
+    if _all_are_elite(config):
+        config = dataclasses.replace(config, choose_among=Config.choose_among)
     if config.initial_steps != usual.initial_steps:
         # Updates begin after the initial steps, unless learn_after is given.
         usual = dataclasses.replace(usual, learn_after=config.initial_steps)
+    if _radius_excludes(config):
+        usual = dataclasses.replace(usual, exclude=Config.exclude)
     used, described = used_options(config), options_of(Config)
     changed = without_defaults(used, vars(usual))
     return preset | {name: x for name, x in changed.items() if has_effect(described[name], used)}

@@ -148,8 +148,8 @@ class Config(OptimismOptions, ModelOptions, LearningOptions):
     def entropy_target(self, action_dim: int, discrete: bool = False) -> float:
         """Return the target entropy.
 
-        By default it is minus the number of actions, or half of the largest entropy log n of n
-        discrete actions.
+        By default it is minus the number of action dimensions (Box); half of log n, the largest
+        entropy (n Discrete actions).
 
         Args:
             action_dim: The dimension of an action, or the number of discrete actions.

@@ -96,7 +96,8 @@ class LearningOptions:
         None,
         "entropy of the policy that the temperature aims at",
         _POLICY,
-        default_text="preset, or minus the number of actions; (log n)/2 for n discrete actions",
+        default_text="preset, or minus the number of action dimensions (Box); half of log n (n "
+        "Discrete actions)",
         preset=True,
         between=(-1e6, 1e6),
     )

@@ -115,7 +115,8 @@ def check_registered(env_id: str) -> None:
             importlib.import_module(module)
         except ImportError as error:
             reason = first_line(str(error))
-            raise InputError(f"env: cannot import {module!r}: {reason}{_advice(module)}") from error
+            advice = _advice(module, error)
+            raise InputError(f"env: cannot import {module!r}: {reason}{advice}") from error
         except (Exception, SystemExit) as error:
             reason = f"{type(error).__name__}: {first_line(str(error))}"
             raise InputError(f"env: cannot import {module!r}: {reason}") from error
@@ -139,13 +140,16 @@ def _make_registered(env_id: str, kwargs: Mapping[str, Any]) -> gymnasium.Env:
         raise InputError(f"env: {name} cannot be made: {reason}") from error
 
 
-def _advice(module: str) -> str:
-    """Return what to do where a module is in the working folder, but not on Python's path."""
+def _advice(module: str, error: ImportError) -> str:
+    """Return what to do about a module that cannot be imported, and where it was searched."""
     if module.endswith(".py"):
         return f"; write {module.removesuffix('.py')}:, without .py"
     top = Path(module.partition(".")[0])
     here = next((path for path in (top.with_suffix(".py"), top) if path.exists()), None)
-    if here is None or str(Path.cwd()) in map(os.path.abspath, sys.path):
+    if str(Path.cwd()) in map(os.path.abspath, sys.path):
+        is_missing = here is None and error.name == top.name
+        return "; the current folder was searched too" if is_missing else ""
+    if here is None:
         return ""
     return f"; {here} is in this folder, which is not on Python's path: set PYTHONPATH=."
 

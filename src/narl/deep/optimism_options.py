@@ -7,7 +7,7 @@ import functools
 from typing import Any, Literal
 
 from narl.deep.config_options import MAX_STEPS
-from narl.options import NOT_NONE, count, number, option
+from narl.options import NOT_NONE, OtherThan, count, number, option
 
 NARL, THOMPSON, HUCRL = ("narl",), ("thompson",), ("hucrl",)
 BY_VALUES = ("narl", "hucrl")
@@ -31,8 +31,8 @@ class OptimismOptions:
 
     preset: Literal["narl", "paper"] = _narl_option(
         "narl",
-        "defaults of the options of optimism: narl's own reading, or the reading closest "
-        "to the paper's text (members outside μ ± ε are excluded, on both sides)",
+        "defaults of the options of optimism: those of the environment's preset, or the reading "
+        "closest to the paper's text in every environment",
         per_replica="setup",
     )
     noise: Literal["model", "reward", "both"] = _narl_option(
@@ -59,18 +59,19 @@ class OptimismOptions:
         "after any fit so far",
         used_by=NARL,
         group=_OPTIMISM,
-        only_with=({"noise": ("reward", "both")},),
+        only_with=({"noise": ("reward", "both"), "noise_scale": (OtherThan(0.0),)},),
         per_replica="number",
         in_old_records=False,
     )
     radius: float | None = _narl_option(
         0.1,
-        "model radius ε_M: predictions above the members' mean by more are excluded (with "
-        "exclude=ball also those below it by more); none admits all of them",
+        "model radius ε_M: predictions further than this from the members' mean are excluded "
+        "(with exclude=above only those above it); none admits all of them",
         metavar="E|none",
         minimum=0.0,
         maximum=1e30,
         none_text="every member is admitted",
+        only_with=(_SELECTS | {"members": (OtherThan(1),)},),
         preset=True,
         search=(0.01, 1.0),
     )
@@ -80,7 +81,7 @@ class OptimismOptions:
         only_with=(_EXCLUDES,),
     )
     exclude: Literal["ball", "above"] = _narl_option(
-        "above",
+        "ball",
         "members that the radius excludes: all outside μ ± ε, or only those above μ + ε",
         only_with=(_EXCLUDES,),
     )
@@ -172,6 +173,7 @@ class OptimismOptions:
         "draws of η among which the critics choose (K)",
         _OPTIMISM,
         used_by=HUCRL,
+        only_with=({"reach": (OtherThan(0.0),)},),
         search=(2, 32),
     )
     one_member_per: Literal["episode", "trajectory"] = option(

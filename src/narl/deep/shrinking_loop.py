@@ -39,7 +39,7 @@ def loop_while(goes_on: GoesOn, body: Body, first: Any, fixed: Any) -> Any:
         first = jax.tree.map(with_axis, first, is_batched)
         axes = jax.tree.map(lambda batched: 0 if batched else None, in_batched[1])
         sizes = sorted({math.ceil(share * size) for share in SHARES}, reverse=True)
-        end = _loop_of_many(jax.vmap(goes_on), body, first, fixed, axes, sizes)
+        end = _loop_of_many(goes_on, body, first, fixed, axes, sizes)
         return end, jax.tree.map(lambda _: True, end)
 
     return loop(first, fixed)
@@ -54,8 +54,22 @@ def choose_rows(mask: Bool[Array, " N"], new: Any, old: Any) -> Any:
     return jax.tree.map(one, new, old)
 
 
+def _loop_of_one(goes_on: GoesOn, body: Body, first: Any, fixed: Any, axes: Any) -> Any:
+    """Loop over a batch of one without its axis.
+
+    With an axis of length 1 XLA gives the gradients other layouts than the weights on a GPU, and
+    copies every weight in every step. One replica that goes on needs no choice of old values either.
+    """
+    own = jax.tree.map(lambda x: x[0], first)
+    own_fixed = jax.tree.map(
+        lambda x, axis: x if axis is None else x[0], fixed, axes, is_leaf=lambda x: x is None
+    )
+    end = jax.lax.while_loop(goes_on, lambda now: body(now, own_fixed), own)
+    return jax.tree.map(lambda x: x[None], end)
+
+
 def _loop_of_many(
-    goes_on: Callable[[Any], Bool[Array, " N"]],
+    goes_on: GoesOn,
     body: Body,
     first: Any,
     fixed: Any,
@@ -63,19 +77,21 @@ def _loop_of_many(
     sizes: list[int],
 ) -> Any:
     """Loop with the first batch size, then move unfinished replicas to smaller batches."""
-    step = jax.vmap(body, in_axes=(0, axes))
+    if sizes[0] == 1:
+        return _loop_of_one(goes_on, body, first, fixed, axes)
+    go_on, step = jax.vmap(goes_on), jax.vmap(body, in_axes=(0, axes))
     next_size = sizes[1] if len(sizes) > 1 else 0
 
     def too_many(now: Any) -> Bool[Array, ""]:
-        return goes_on(now).sum() > next_size
+        return go_on(now).sum() > next_size
 
     def masked(now: Any) -> Any:
-        return choose_rows(goes_on(now), step(now, fixed), now)
+        return choose_rows(go_on(now), step(now, fixed), now)
 
     end = jax.lax.while_loop(too_many, masked, first)
     if next_size == 0:
         return end
-    left = jnp.argsort(~goes_on(end))[:next_size]  # those that go on come first
+    left = jnp.argsort(~go_on(end))[:next_size]  # those that go on come first
     own = jax.tree.map(lambda x: x[left], end)
     own_fixed = jax.tree.map(
         lambda x, axis: x if axis is None else x[left], fixed, axes, is_leaf=lambda x: x is None

@@ -68,8 +68,9 @@ def fit_termination_model(
     """Return the model after logistic regression on batches of which half is terminal.
 
     Terminal transitions are rare (at most one per episode), so that uniform batches would hardly
-    contain any. The offset undoes half of the balancing, in log odds: without it too many episodes
-    are ended, and undoing all of it overlooks a tenth of the terminal transitions.
+    contain any. The classifier trains on balanced batches; at prediction time we correct half of
+    the resulting bias (in log-odds). Without the correction too many episodes are ended, and
+    correcting all of it overlooks a tenth of the terminal transitions.
     """
     batch = unpack(rows, obs_dim)
     inputs = jnp.concatenate([batch.obs, batch.action, batch.next_obs], axis=-1)

@@ -14,7 +14,7 @@ from narl.deep.presets import Preset, find_preset, shortens_observations
 from narl.deep.spaces import Spaces, unscale_action, unscale_obs
 from narl.deep.termination import TerminationFn, never
 from narl.deep.user_parts import UserParts
-from narl.errors import InputError
+from narl.errors import InputError, NoEffect
 
 
 def open_training_env(
@@ -58,6 +58,16 @@ def check_target_entropy(config: Config, spaces: Spaces) -> None:
         raise InputError(
             f"target_entropy: {target:g} is out of range; {spaces.action_dim} discrete actions "
             f"have an entropy from 0 to {most:.4g}"
+        )
+
+
+def check_value_samples(config: Config, spaces: Spaces) -> None:
+    """Refuse a mean over drawn actions where the actions are discrete."""
+    if spaces.discrete and config.value_samples > 1:
+        raise NoEffect(
+            "value_samples",
+            "it has no effect with discrete actions, over which values are exact sums; "
+            "leave it out",
         )
 
 

@@ -25,6 +25,7 @@ from narl.deep.extended_run import extension_problem, keeps_data
 from narl.deep.trainer import Trainer
 from narl.deep.training_environment import (
     check_target_entropy,
+    check_value_samples,
     choose_termination,
     open_training_env,
 )
@@ -208,6 +209,7 @@ def check_training(
     with contextlib.closing(opened) as env:
         choose_termination(config, env.spaces, parts)
         check_target_entropy(config, env.spaces)
+        check_value_samples(config, env.spaces)
         dims = env.spaces.obs_dim, env.spaces.action_dim
     groups = groups_that_fit(configs, *dims)
     for group in groups:

@@ -34,7 +34,7 @@ NOISY, CHOICE, MBPO, SAC = "NARL, noise on rewards", "NARL, choice among models"
 SOMBRL, MAXINFO, HUCRL, THOMPSON = "SOMBRL", "MaxInfo", "H-UCRL", "Thompson"
 ALGORITHMS: dict[str, dict[str, Any]] = {
     NOISY: {"algo": "narl", "noise": "reward"},
-    CHOICE: {"algo": "narl"},
+    CHOICE: {"algo": "narl", "exclude": "above"},
     MBPO: {"algo": "mbpo"},
     SOMBRL: {"algo": "sombrl"},
     MAXINFO: {"algo": "maxinfo"},
@@ -146,7 +146,12 @@ def configure(env: str, label: str, options: Mapping[str, Any]) -> Config:
     given = ALGORITHMS[label] | dict(options)
     algo = given.pop("algo")
     used = {name: x for name, x in given.items() if algo in (used_by(name) or (algo,))}
-    return make_config(env, algo, **used)
+    exclude = used.pop("exclude", None)
+    config = make_config(env, algo, **used)
+    # Without a radius, by the options or the task's preset, nothing is excluded.
+    if exclude is None or config.radius is None:
+        return config
+    return make_config(env, algo, **used, exclude=exclude)
 
 
 def _task_table(task: str, results: Mapping[str, Result]) -> Table:

@@ -6,7 +6,7 @@ has one number that is tuned, on seeds 2000–2007; the regret is reported on se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -175,10 +175,30 @@ class Comparison:
         means = [self._tuning[agent, mdp, value].mean() for mdp in self.mdps]
         return geometric_mean(np.array(means))
 
-    def score(self, agent: str, values: Mapping[str, float]) -> float:
-        """Return the geometric mean over MDPs of the mean share, for a value on each MDP."""
-        means = [self.share[agent, mdp, values[mdp]].mean() for mdp in self.mdps]
-        return geometric_mean(np.array(means))
+    def score(
+        self, agent: str, values: Mapping[str, float], over_seeds: Callable[..., Any] = np.mean
+    ) -> float:
+        """Return the geometric mean over MDPs of the mean share, for a value on each MDP.
+
+        The mean over seeds can be replaced by np.median, or by np.max for the worst seed of each
+        MDP, which need not be the same one everywhere.
+        """
+        shares = [over_seeds(self.share[agent, mdp, values[mdp]]) for mdp in self.mdps]
+        return geometric_mean(np.array(shares))
+
+    def overall(self, agent: str, values: Mapping[str, float]) -> list[float]:
+        """Return the scores by mean, median and worst seed in %, for a value on each MDP."""
+        return [100 * self.score(agent, values, kind) for kind in (np.mean, np.median, np.max)]
+
+    def count_edges(self) -> tuple[int, int]:
+        """Return the tuned values that are the smallest or largest of their grid, and all."""
+        tuned = [
+            self.best_on(agent, mdp) in (dial.values[0], dial.values[-1])
+            for agent, dial in AGENTS.items()
+            for mdp in self.mdps
+            if dial.dial and (agent, mdp) not in SKIPPED
+        ]
+        return sum(tuned), len(tuned)
 
     def seed_scores(self, agent: str) -> Float[np.ndarray, " N"]:
         """Return the geometric mean over MDPs per reported seed, with one value for all MDPs."""
@@ -197,8 +217,12 @@ def geometric_mean(values: Float[np.ndarray, " N"]) -> float:
     return float(np.exp(np.log(values).mean()))
 
 
+OVERALL = ["geometric mean", "median", "worst seed"]
+"""The columns with the numbers of `Comparison.overall`."""
+
+
 def _overview(found: Comparison) -> list[Table]:
-    """Return mean regrets over those of random actions: tuned for each MDP, and for all at once."""
+    """Return regrets over those of random actions: tuned for each MDP, and for all at once."""
     own_rows: list[list[Any]] = []
     one_rows: list[list[Any]] = []
     for agent, tuned in AGENTS.items():
@@ -207,35 +231,39 @@ def _overview(found: Comparison) -> list[Table]:
         own = {mdp: found.best_on(agent, mdp) for mdp in on}
         shares = {mdp: 100 * float(found.share[agent, mdp, own[mdp]].mean()) for mdp in on}
         own_rows.append([agent, *(shares.get(mdp) for mdp in found.mdps)])
-        own_rows[-1].append(100 * found.score(agent, own) if complete else None)
+        own_rows[-1] += found.overall(agent, own) if complete else [None] * len(OVERALL)
         if not complete:
             continue
         value = found.best_for_all(agent)
         one = [100 * float(found.share[agent, mdp, value].mean()) for mdp in found.mdps]
-        default = 100 * found.score(agent, dict.fromkeys(found.mdps, tuned.default))
-        overall = 100 * found.score(agent, dict.fromkeys(found.mdps, value))
+        overall = found.overall(agent, dict.fromkeys(found.mdps, value))
+        default = found.overall(agent, dict.fromkeys(found.mdps, tuned.default))
         dial = f"{tuned.dial} = {value:g}" if tuned.dial else "none"
-        one_rows.append([agent, dial, *one, overall, default])
-    own_rows.sort(key=lambda row: np.inf if row[-1] is None else row[-1])
-    one_rows.sort(key=lambda row: row[-2])
+        one_rows.append([agent, dial, *one, *overall, *default])
+    mean = 1 + len(found.mdps)  # the place of the geometric mean
+    own_rows.sort(key=lambda row: np.inf if row[mean] is None else row[mean])
+    one_rows.sort(key=lambda row: row[mean + 1])
+    num_edges, num_tuned = found.count_edges()
     unit = (
         "Mean regret over the reported seeds, in % of the regret of uniformly random actions, "
-        "K·(V* − V(random)). The last column is the geometric mean over the MDPs"
+        "K·(V* − V(random)). Geometric mean: of these means over the MDPs. Median and worst seed: "
+        "the same with the median, or the largest regret, of the seeds on each MDP"
     )
     return [
         Table(
             "fair-one",
             "One value of the dial for all MDPs",
-            ["agent", "dial", *found.mdps, "geometric mean", "untuned"],
+            ["agent", "dial", *found.mdps, *OVERALL, *(f"{name}, untuned" for name in OVERALL)],
             one_rows,
-            f"{unit} but one; untuned: the same with the agent's default.",
+            f"{unit}. Untuned: with the agent's default.",
         ),
         Table(
             "fair-own",
             "The dial tuned for each MDP",
-            ["agent", *found.mdps, "geometric mean"],
+            ["agent", *found.mdps, *OVERALL],
             own_rows,
-            f"{unit}. Empty: not run.",
+            f"{unit}. Empty: not run. {num_edges} of the {num_tuned} tuned values are the smallest "
+            "or the largest that was tried; there a value outside may be better.",
         ),
     ]
 

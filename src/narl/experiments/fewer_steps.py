@@ -39,8 +39,8 @@ MBPO, MEANS, NARL, UPDATE = "MBPO", "MBPO, means", "NARL", "NARL, choice in the 
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     MBPO: ("mbpo", {}),
     MEANS: ("mbpo", {"draw": "mean"}),
-    NARL: ("narl", {}),
-    UPDATE: ("narl", {"optimism_at": "update"}),
+    NARL: ("narl", {"exclude": "above"}),
+    UPDATE: ("narl", {"exclude": "above", "optimism_at": "update"}),
 }
 """The algorithms by label.
 

@@ -35,7 +35,7 @@ TITLE = "InvertedPendulum: NARL against MBPO"
 ENV = "InvertedPendulum-v4"
 NARL, MBPO = "NARL", "MBPO"
 NARL_ABOVE, MBPO_SAME = "NARL, exclude above", "MBPO, 3 members"
-"""The controls of paper scale: narl's default reading, and MBPO with as many members as NARL."""
+"""The controls of paper scale: another reading of the radius, and MBPO with NARL's members."""
 FEWER_STEPS = "fig3a-fewer-steps"
 SAME_MEMBERS = "fig3a-same-members"
 EXCLUDE_ABOVE = "fig3a-exclude-above"
@@ -54,7 +54,7 @@ STATEMENTS = {
     EXCLUDE_ABOVE: (
         "If the radius excludes only members above μ + ε_M, NARL solves InvertedPendulum in fewer "
         "steps than MBPO, with 7 and with 3 members.",
-        "ours: narl's default reading of §6.1",
+        "ours: another reading of §6.1",
     ),
     MORE_MEMBERS: (
         "MBPO, which draws members at random, solves InvertedPendulum in fewer steps with 7 "
@@ -196,7 +196,7 @@ def _about(scale: Scale) -> str:
     settings = "far smaller settings than MBPO's" if scale == "smoke" else "MBPO's settings"
     controls = (
         " Two controls: MBPO with the same 3 members, of which it draws from all; and NARL with "
-        "narl's default reading, in which the radius excludes only members above μ + ε_M."
+        "another reading, in which the radius excludes only members above μ + ε_M."
     )
     return (
         f"`{ENV}`, {count_seeds(size.num_seeds)}, at most {size.steps} environment steps. "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -139,18 +139,18 @@ def _chart(task: _Task, results: Mapping[str, Result], over: str) -> Chart:
     )
 
 
-def _marks(result: Result) -> dict[int, Float[np.ndarray, " N"]]:
-    """Return the returns per seed at the steps of the table that the training reached."""
+def _returns_at(result: Result, steps: Iterable[int]) -> dict[int, Float[np.ndarray, " N"]]:
+    """Return the returns per seed at those of the steps at which the training was evaluated."""
     rows = result.rows()
     places = {row["step"]: i for i, row in enumerate(rows)}
     found = evaluation_returns(result)
-    return {step: found[:, places[step]] for step in MARKS if step in places}
+    return {step: found[:, places[step]] for step in steps if step in places}
 
 
 def _table(task: _Task, results: Mapping[str, Result]) -> Table:
     rows: list[list[Any]] = []
     for label, result in results.items():
-        for step, values in _marks(result).items():
+        for step, values in _returns_at(result, MARKS).items():
             spread = float(values.std()) if len(values) > 1 else None
             seconds = round(result.run.metrics["seconds"]["total"])
             rows.append([label, step, float(values.mean()), spread, float(values.min()), seconds])
@@ -163,8 +163,8 @@ def _table(task: _Task, results: Mapping[str, Result]) -> Table:
         ["algorithm", "steps", "return", "± std", "worst seed", "seconds"],
         rows,
         "Mean and population standard deviation over seeds of the deterministic episode at this "
-        "step. The published steps do not count the random ones. Seconds are those of the whole "
-        "training, for all replicas of its program together.",
+        f"step. The published steps do not count the {RANDOM_STEPS} random ones; the claims add "
+        "these. Seconds are those of the whole training, for all replicas of its program together.",
     )
 
 
@@ -181,12 +181,12 @@ def _judgements(task: _Task, results: Mapping[str, Result]) -> dict[str, Judgeme
             key = f"{task.id}-{id_}-{label.rpartition(' ')[2].replace('.', '')}"
             judged[key] = judge_lower([part], "return over the training")
     for label in radii:
-        if marks := _marks(results[label]):
-            step, values = max(marks.items())
-            level = float(task.published[step][0])
-            part = Part(PUBLISHED, level, label, values, fails_if_above=False)
+        published = {step + RANDOM_STEPS: float(mean) for step, (mean, _) in task.published.items()}
+        if returns_at := _returns_at(results[label], published):
+            step, values = max(returns_at.items())
+            part = Part(PUBLISHED, published[step], label, values, fails_if_above=False)
             key = f"{task.id}-published-{label.rpartition(' ')[2].replace('.', '')}"
-            judged[key] = judge_lower([part], f"return at step {step}")
+            judged[key] = judge_lower([part], f"return at step {step}, random ones included")
     return judged
 
 
@@ -216,7 +216,8 @@ def _stopped_early(results: Mapping[str, Result]) -> list[str]:
         return []
     return [
         f"Stopped before the last step: {', '.join(early)}. Returns over the training are compared "
-        f"up to step {min(last.values())}; with the published curve, at the last step of the table."
+        f"up to step {min(last.values())}; with the published curve, at its last step that was "
+        "reached."
     ]
 
 

@@ -32,8 +32,8 @@ from narl.report.series import choose_looks, form_of, lines_of, num_off_axis
 from narl.report.vega_lite import MOST_POINTS, describe, drawing, reference_level
 
 TITLE = "Towards Tractable Optimism in Model‑Based Reinforcement Learning"
-MOST_BESIDE = 6
-"""Claims that fit beside a chart; more of them go below it."""
+MOST_BESIDE = 3
+"""Claims that fit beside a chart; more of them are taller than it and go below it."""
 NOT_SHOWN = ("time", "seconds")
 """Entries of an environment that belong to a single run, not to the section."""
 HINT = (
@@ -217,14 +217,16 @@ def _section(section: Section, looks: Mapping[str, Look], common: Mapping[str, A
     charts = [
         _chart(chart, f"chart-{chart_anchor(section, chart)}", looks) for chart in section.charts
     ]
-    claims = claim_list(section.claims, id, runs_anchor(id) if section.runs else None)
-    beside = bool(claims) and len(charts) % 2 == 1 and len(section.claims) <= MOST_BESIDE
+    is_odd = len(charts) % 2 == 1
+    beside = is_odd and 0 < len(section.claims) <= MOST_BESIDE and section.comparison is None
+    wide = section.comparison is not None or (is_odd and not beside)  # the first chart
+    if section.claims:
+        charts.insert(1, claim_list(section.claims, id, runs_anchor(id) if section.runs else None))
     if section.comparison is not None:
         place = table_anchor(section, section.comparison)
         charts.insert(1, table(section.comparison, place))
-    cells = [*charts, claims] if beside else charts
-    wide = section.comparison is not None or len(cells) % 2 == 1  # the first chart
-    grid = "charts" + (" pair" if len(cells) > 1 else "") + (" odd" if wide else "")
+    names = {"pair": len(charts) > 1, "odd": wide, "beside": beside}
+    grid = " ".join(["charts", *(name for name, is_true in names.items() if is_true)])
     own = {k: v for k, v in _shown(section.environment).items() if k not in common}
     notes = "".join(f"<li>{inline(note)}</li>" for note in section.notes)
     scale = f' <span class="scale">{text(section.scale)} scale</span>' if section.scale else ""
@@ -232,8 +234,7 @@ def _section(section: Section, looks: Mapping[str, Look], common: Mapping[str, A
         f'<section class="experiment" id="{id}" aria-labelledby="{id}-title">',
         f'<h2 id="{id}-title">{inline(section.title)}{scale}</h2>',
         *(f"{prose(part.text)}\n<p>{_command(part.command)}</p>" for part in section.introduction),
-        f'<div class="{grid}">{"".join(cells)}</div>' if cells else "",
-        "" if beside else claims,
+        f'<div class="{grid}">{"".join(charts)}</div>' if charts else "",
         *(
             # The tables of experiments may be long; those of trainings have a row for each.
             table(item, table_anchor(section, item), is_open=number == 0 or section.scale is None)

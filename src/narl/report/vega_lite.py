@@ -210,7 +210,11 @@ def _line_layers(chart: Chart, drawn: list[Line], looks: Mapping[str, Look]) -> 
     dotted = any(line.dots.any() for line in drawn)
     x = alt.X("x:Q").title(chart.x_label).scale(_scale(chart.x_axis, "x", dotted))
     x = x.axis(_axis(chart.x_axis, "x", [line.x for line in drawn]))
-    y = alt.Y("y:Q").title(None).scale(_scale(chart.y_axis, "y", dotted))
+    scale = _scale(chart.y_axis, "y", dotted)
+    if dotted and chart.y_axis == "linear" and _begins_at_zero(drawn, reference_level(chart)):
+        # Round ends would widen the room for dots to a whole step below zero.
+        scale = alt.Scale(zero=True, nice=False, padding=4)
+    y = alt.Y("y:Q").title(None).scale(scale)
     y = y.axis(_axis(chart.y_axis, "y", [part for line in drawn for part in line[2:]]))
     colour, dash = _colour_and_dash(drawn, looks)
     zoom = alt.selection_interval(
@@ -256,6 +260,15 @@ def _scale(axis: Axis, channel: str, dotted: bool) -> alt.Scale:
         return alt.Scale(zero=False, nice=not dotted, padding=8 if dotted else 0)
     # whole decades around the data would waste most of the picture
     return alt.Scale(type=axis, nice=False, padding=8 if dotted or channel == "y" else 0)
+
+
+def _begins_at_zero(drawn: Sequence[Line], reference: float | None) -> bool:
+    """Return whether the lowest value or band is at zero, or above it by less than a tick."""
+    flat = np.concatenate([part for line in drawn for part in line[2:]])
+    low, high = np.nanmin(flat), np.nanmax(flat)
+    if reference is not None:
+        low, high = min(low, reference), max(high, reference)
+    return bool(0 <= low <= high / 10)
 
 
 def _axis(axis: Axis, channel: str, values: Sequence[np.ndarray]) -> alt.Axis:

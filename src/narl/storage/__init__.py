@@ -1,4 +1,9 @@
-"""Runs, checkpoints and metrics on disk; everything is written completely or not at all."""
+"""Runs, checkpoints and metrics on disk; everything is written completely or not at all.
+
+`__all__` names what is for users; the other names serve narl's own packages.
+"""
+
+# ruff: noqa: F401
 
 from narl.storage.arrays import compressed_npz, read_npz
 from narl.storage.checkpoints import (
@@ -57,60 +62,12 @@ from narl.storage.unfinished import (
 )
 
 __all__ = [
-    "CHECKPOINTS",
-    "FINISHED_FOLDER",
-    "MANIFEST",
-    "METRICS_LOG",
-    "PART_SUFFIX",
-    "TRAINING_FILE",
-    "Checkpoint",
-    "Checkpoints",
-    "MetricsLog",
     "Run",
     "UnfinishedRun",
-    "begun_groups",
-    "check_name",
-    "check_root",
-    "check_writable",
-    "clear_folder",
-    "compressed_npz",
     "default_root",
     "find_run",
-    "find_run_folder",
-    "find_run_of_config",
-    "has_checkpoints",
-    "json_bytes",
-    "list_run_ids",
     "list_runs",
     "list_unfinished_runs",
-    "load_checkpoint",
     "load_run",
-    "load_run_at",
-    "lock_folder",
-    "lock_holder",
-    "move_run",
-    "move_run_to_id",
-    "open_file",
-    "open_unfinished_run",
-    "parse_json",
-    "partial_file",
-    "read_file",
-    "read_json",
-    "read_npz",
-    "record_config",
-    "refuse_links",
-    "remove_folder",
     "remove_run",
-    "remove_unfinished_run",
-    "rows_from_bytes",
-    "rows_to_bytes",
-    "run_id",
-    "save_checkpoint",
-    "save_run",
-    "save_run_at",
-    "to_json_values",
-    "version_of",
-    "with_checksum",
-    "without_checksum",
-    "write_file",
 ]

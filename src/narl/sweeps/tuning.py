@@ -95,10 +95,9 @@ def default_axes(env: str, algo: str, options: Mapping[str, Any]) -> list[Axis]:
         try:
             check_axes(env, algo, options, [axis])
         except NoEffect as error:
-            if error.name != axis.name:
-                raise
-        else:
-            axes.append(axis)
+            if error.name == axis.name:
+                continue  # another option may have an effect with other axes, which tune checks
+        axes.append(axis)
     if not axes:
         raise InputError("over: missing; the options that are searched by default are all given")
     return axes
@@ -115,7 +114,11 @@ def check_axes(env: str, algo: str, options: Mapping[str, Any], axes: Sequence[A
     shared: Axes = {"env": (env,), "algo": (algo,)} | {name: (x,) for name, x in options.items()}
     for end in ("low", "high"):
         ends = {axis.name: axis.choices or (getattr(axis, end),) for axis in axes}
-        (first, *_) = expand(HALVES["train"], [shared | ends])
+        try:
+            (first, *_) = expand(HALVES["train"], [shared | ends])
+        except NoEffect:
+            if end == "high":
+                raise
     assert isinstance(first.config, Config)
     return first.config
 
