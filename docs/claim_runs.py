@@ -46,7 +46,8 @@ RUNS = {
     "fewer-steps-ideas": r"fresh-narl-choice-in-the-update.*",
     "fewer-steps-means": r"fresh-(narl-choice-in-the-update|mbpo-means)",
     r"lander-(.+)": r"narl-choice-among-models|\1",
-    r"fading-(.+)": r"\1-(the-noise-as-it-is|annealed-over-half-of-the-training)",
+    "fading-annealed": r"the-noise-of-exploration|the-same-annealed.*",
+    r"fading-(solved|never-lost)": r"the-preset-s-noise",
     r"discrete-(.+)-choice": r"\1-(narl-choice-among-models|mbpo)",
     r"discrete-(.+)-noise": r"\1-(narl-noise-on-rewards|mbpo)",
 }

@@ -58,7 +58,7 @@ def _loop_of_one(goes_on: GoesOn, body: Body, first: Any, fixed: Any, axes: Any)
     """Loop over a batch of one without its axis.
 
     With an axis of length 1 XLA gives the gradients other layouts than the weights on a GPU, and
-    copies every weight in every step. One replica that goes on needs no choice of old values either.
+    copies every weight in every step. Nor is there a choice between new and old values to make.
     """
     own = jax.tree.map(lambda x: x[0], first)
     own_fixed = jax.tree.map(
