@@ -8,6 +8,10 @@ from typing import Any
 import nbformat
 import numpy as np
 import pytest
+from matplotlib import colormaps
+from matplotlib.colors import rgb_to_hsv, to_rgb
+
+from narl.palette import COLOURS
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = {name: ROOT / "notebooks" / f"{name}.ipynb" for name in ("tabular", "deep")}
@@ -137,6 +141,18 @@ def test_stored_outputs_of_the_deep_notebook_show_what_its_text_says() -> None:
     last = [re.findall(r"-?\d+\.\d+", lines.splitlines()[-1]) for lines in (narl_lines, mbpo_lines)]
     assert [float(value) > 90 for value in last[0]] == [True, True]
     assert [abs(float(value)) < 1 for value in last[1]] == [True, True]
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_maps_of_colours_do_not_end_in_the_blue_of_narl(name: str) -> None:
+    def hue(colour: Any) -> float:
+        return float(rgb_to_hsv(to_rgb(colour))[0])
+
+    source = "".join(cell.source for cell in code_cells(name))
+    maps = [colormaps[each] for each in re.findall(r'cmap="(\w+)"', source)]
+    hues = [hue(each(end)) for each in maps for end in (0.0, 1.0)]
+    assert all(abs(each - hue(COLOURS[0].light)) > 0.1 for each in hues)
+    assert len(hues) == 2 * (name == "deep")
 
 
 def check_pictures(executed: nbformat.NotebookNode, count: int) -> None:

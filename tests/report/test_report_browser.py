@@ -274,6 +274,7 @@ def test_claims_are_beside_or_below_the_first_chart(
     charts = [line_chart(series, id=f"chart{i}") for i in range(num_charts)]
     claims = [Claim(f"c{i}", "It is so. " * 9, "§5", "holds", "1") for i in range(num_claims)]
     tab = open_page(compose_page([small_section(charts=charts, claims=claims)]))
+    assert tab.page.locator(".charts > :nth-child(2).claims-block").count() == 1
     place = "[...parts].map(e => e.getBoundingClientRect()).map(e => [e.left, e.top, e.bottom])"
     for width in (1280, 390):
         tab.page.set_viewport_size({"width": width, "height": 900})

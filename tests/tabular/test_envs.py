@@ -201,29 +201,31 @@ def test_deep_sea_mapping_is_that_of_bsuite(bsuite_deep_sea, mapping_seed):
 
 
 LARGE_DEEP_SEA = """
-import resource, sys, time
+import re, sys, time
 import narl
 begin = time.process_time()
 mdp = narl.tabular.deep_sea(int(sys.argv[1]))
 value = narl.tabular.solve(mdp).value
 seconds = time.process_time() - begin  # other processes may use the cores meanwhile
-gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+# Of this program alone: the largest size by `resource` is also that of the process that starts it.
+status = open("/proc/self/status").read()
+gigabytes = int(re.search(r"VmHWM:\\s+(\\d+) kB", status)[1]) / 2**20
 trace = narl.tabular.run("narl-ucrl", mdp, 2, seeds=[0])
 print(seconds, gigabytes, value, *trace.regret[0], *trace.solved_episode)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="the unit of ru_maxrss differs")
-@pytest.mark.parametrize("size", [100, 200])
-def test_large_deep_sea_is_set_up_within_seconds_and_a_gigabyte(size):
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+@pytest.mark.parametrize(("size", "longest", "most"), [(100, 3.0, 1.0), (200, 12.0, 2.0)])
+def test_large_deep_sea_is_set_up_within_seconds_and_gigabytes(size, longest, most):
     """Both first episodes miss the treasure: the regret is V* = 0.99 and the cost of moves."""
     command = [sys.executable, "-c", LARGE_DEEP_SEA, str(size)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     *numbers, solved = done.stdout.split()
     seconds, gigabytes, value, *regret = map(float, numbers)
-    assert seconds < 3.0
-    assert gigabytes < 1.0
+    assert seconds < longest
+    assert 0.05 < gigabytes < most
     assert value == pytest.approx(0.99, abs=1e-12)
     assert all(0.99 <= each <= 1.0 for each in regret)
     assert solved == "None"
