@@ -34,8 +34,8 @@ demo: $(VENV)/.runtime ## Fig. 1(a) at the paper's scale, NARL and MBPO with one
 	@echo "After Ctrl-C, make demo continues where it stopped."
 	$(BIN)/narl reproduce fig1a --scale paper --results demo
 	$(BIN)/narl reproduce fig3a --scale small --results demo
-	$(BIN)/narl report --also demo --out report.html
-	@echo "The report is $(CURDIR)/report.html"
+	$(BIN)/narl report --also demo --out demo/report.html
+	@echo "The report is $(CURDIR)/demo/report.html"
 
 # `make check test` runs the fast tests only once, because both targets depend on test-fast.
 test: test-fast test-slow ## all tests
