@@ -9,6 +9,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import Config as SectionConfig
 from sphinx.ext.napoleon import GoogleDocstring
@@ -58,6 +60,7 @@ html_theme = "sphinx_book_theme"
 html_title = f"narl {release}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).with_name("static") / "scorer.js")
 html_show_sourcelink = False
 html_copy_source = False
 html_context = {"default_mode": "auto"}  # light or dark, as the reader's system
@@ -76,6 +79,11 @@ html_theme_options: dict[str, Any] = {
 }
 
 
+SOUGHT = {
+    "docs/own-environment": ("time limit", "truncated"),
+    "docs/resume": ("Ctrl-C", "checkpoint", "interrupt"),
+}
+"""Words by which the search finds a page that is not named like them."""
 SECTIONS = SectionConfig(napoleon_use_rtype=False)
 REDIRECT = f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>narl</title>
@@ -112,6 +120,41 @@ def add_contents(app: Sphinx, page: str, source: list[str]) -> None:
         source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{listed}\n```\n"
 
 
+def stack_wide_tables(app: Sphinx, doctree: nodes.document) -> None:
+    """Prepare wide tables of text for a phone, where the cells of a row are below one another."""
+    for head in doctree.findall(nodes.thead):
+        table, columns = head.parent.parent, [cell.astext() for cell in head[0]]
+        cells = [cell for row in head.parent[-1] for cell in row]
+        if len(columns) > 3 and max(len(cell.astext()) for cell in cells) > 100:
+            table["classes"].append("stacked")
+            if columns[-1] in ("meaning", "verdict"):
+                table["classes"].append("last-second")
+            for place, cell in enumerate(cells):
+                if cell.astext() and place % len(columns):
+                    name = f"{columns[place % len(columns)]}: "
+                    cell[0].insert(0, nodes.inline("", name, classes=["column"]))
+
+
+def add_index_entries(app: Sphinx, doctree: nodes.document) -> None:
+    """Let the search begin with options in both spellings, words of the glossary and SOUGHT."""
+    page = app.env.docname
+    entries = [(word, "") for word in SOUGHT.get(page, ())]
+    if page == "docs/options":
+        for body in doctree.findall(nodes.tbody):
+            for row in body:
+                name = row[0].astext()
+                row["ids"].append(f"{body.parent.parent.parent['ids'][0]}-{name}")
+                entries += [(word, row["ids"][0]) for word in (name, f"--{name.replace('_', '-')}")]
+    if page == "docs/glossary":
+        for number, item in enumerate(doctree.findall(nodes.list_item), 1):
+            item["ids"].append(f"word-{number}")
+            for words in item.findall(nodes.strong):
+                entries += [(word, f"word-{number}") for word in words.astext().split(", ")]
+    if entries:
+        listed = [("single", word, place, "main", None) for word, place in entries]
+        doctree += addnodes.index(entries=listed)
+
+
 def read_sections(app: Sphinx, what: str, name: str, *rest: Any) -> None:
     """Read "Args:", "Returns:" and "Example:" of a docstring; the texts of fields have none."""
     lines: list[str] = rest[-1]
@@ -130,5 +173,7 @@ def setup(app: Sphinx) -> None:
     app.connect("source-read", name_readme)
     app.connect("source-read", leave_out_of_menu)
     app.connect("source-read", add_contents)
+    app.connect("doctree-read", stack_wide_tables)
+    app.connect("doctree-read", add_index_entries)
     app.connect("autodoc-process-docstring", read_sections)
     app.connect("build-finished", write_front_page)

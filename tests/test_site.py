@@ -5,7 +5,10 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -17,7 +20,18 @@ PROGRAM = next(
 PAGES = (
     *("README", "CHANGELOG", "docs/index", "docs/start", "docs/training", "docs/claims"),
     *("docs/when-optimism-pays", "docs/api/narl", "notebooks/tabular"),
+    *("docs/options", "docs/paper-map", "docs/errata"),
 )
+SOUGHT = {
+    "optimism": ["docs/optimism"],
+    "radius": ["docs/glossary", "docs/options"],
+    "noise-scale": ["docs/options"],
+    "ctrl-c": ["docs/resume"],
+    "time limit": ["docs/own-environment"],
+    "narl.load": ["docs/api/narl"],
+    "riverswim": ["notebooks/tabular"],
+}
+"""Words, and the pages that must be among the first results of their search."""
 PHONE = 390
 pytestmark = pytest.mark.slow
 
@@ -47,19 +61,38 @@ def test_site_loads_nothing_from_the_network(site: Path) -> None:
     assert (site / "_static" / "mathjax" / "tex-chtml.js").exists()
 
 
-@pytest.mark.skipif(PROGRAM is None, reason="no Chromium is installed")
-def test_pages_fit_a_phone_and_search_finds_them(site: Path) -> None:
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A browser without a window."""
     playwright = pytest.importorskip("playwright.sync_api")
+    if PROGRAM is None:
+        pytest.skip("no Chromium is installed")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": PHONE, "height": 800})
-        problems: list[str] = []
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        for name in PAGES:
-            page.goto((site / f"{name}.html").as_uri())
-            assert page.evaluate("document.documentElement.scrollWidth") <= PHONE, name
-        assert problems == []
-        # From files the search shows titles without excerpts, which a browser may not fetch.
-        page.goto(f"{(site / 'search.html').as_uri()}?q=riverswim")
-        page.wait_for_selector("#search-results a[href*='docs/tutorial.html']")
+        yield browser
         browser.close()
+
+
+def test_pages_fit_a_phone(site: Path, browser: Any) -> None:
+    page = browser.new_page(viewport={"width": PHONE, "height": 800})
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    stacked = "tables => tables.map(table => table.scrollWidth <= table.clientWidth)"
+    for name in PAGES:
+        page.goto((site / f"{name}.html").as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE, name
+        assert all(page.locator("table.stacked").evaluate_all(stacked)), name
+    assert problems == []
+
+
+@pytest.mark.parametrize(("words", "sought"), SOUGHT.items(), ids=SOUGHT)
+def test_search_finds_what_a_reader_looks_for(
+    words: str, sought: list[str], site: Path, browser: Any
+) -> None:
+    page = browser.new_page()
+    # From files the search shows titles without excerpts, which a browser may not fetch.
+    page.goto(f"{(site / 'search.html').as_uri()}?{urlencode({'q': words})}")
+    page.wait_for_selector(".search-summary:has-text('finished')")
+    links = page.locator("#search-results li a").evaluate_all("all => all.map(a => a.href)")
+    first = [link.partition("#")[0] for link in links[:6]]
+    assert {(site / f"{name}.html").as_uri() for name in sought} <= set(first), first
