@@ -10,7 +10,7 @@ import pytest
 import narl
 from narl import storage
 from narl.errors import InputError
-from narl.run_lookup import find_policy, find_run, pretrained_policies
+from narl.run_lookup import command_line, find_policy, find_run, pretrained_policies
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN = ROOT / "tests" / "storage" / "fixtures" / "train-sac-pendulum-v1-f773e86ad6"
@@ -84,6 +84,30 @@ def test_unknown_name_is_one_line_with_the_policies(call, command):
         "'hoper' is not there; the folder runs holds no runs; did you mean 'hopper'? pretrained "
         f"policies: {listed}\n"
     )
+
+
+@pytest.mark.parametrize("command", ["eval", "report", "resume", "runs remove --yes"])
+def test_misspelled_latest_is_suggested(call, command):
+    shutil.copytree(RUN, Path("runs") / RUN.name)
+    answer = call(*command.split(), "latset")
+    assert answer.status == 2
+    assert "; did you mean 'latest'?" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "command"),
+    [
+        (["runs"], {"runs": Path("runs")}, "narl runs"),
+        (["report", "my runs/x"], {}, "narl report 'my runs/x'"),
+        (["eval", "x"], {"trust": True}, "narl eval x --trust-env-module"),
+        (["eval", "x"], {"runs": Path("my runs")}, "narl eval x --runs 'my runs'"),
+    ],
+)
+def test_command_line_names_what_is_not_the_default(monkeypatch, words, options, command):
+    monkeypatch.delenv("NARL_RUNS", raising=False)
+    assert command_line(*words, **options) == command
+    monkeypatch.setenv("NARL_RUNS", "my runs")
+    assert "--runs 'my runs'" not in command_line(*words, **options)
 
 
 def test_load_of_an_unknown_name_lists_the_policies_and_that_of_a_path_does_not(runs):

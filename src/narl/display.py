@@ -58,7 +58,7 @@ def figure(value: float | None, decimals: int = 1) -> str:
     if value is None or not math.isfinite(value):
         return "-"
     if abs(value) < LARGE:
-        return f"{value:.{decimals}f}"
+        return f"{value:z.{decimals}f}"  # z: no minus sign before a zero
     mantissa, _, exponent = f"{value:.1e}".partition("e")
     return f"{mantissa}e{int(exponent)}"
 

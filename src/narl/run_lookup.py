@@ -1,9 +1,15 @@
-"""The look-up of what a user names, on the command line or in Python: a run, or a policy."""
+"""The look-up of what a user names, on the command line or in Python: a run, or a policy.
+
+`command_line` is the way back: a command about a run, as the user can type it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 from narl import storage
@@ -13,6 +19,7 @@ from narl.storage import (
     PART_SUFFIX,
     Run,
     UnfinishedRun,
+    default_root,
     list_run_ids,
     list_runs,
     list_unfinished_runs,
@@ -33,7 +40,8 @@ def find_run(
     With ``of_training`` latest is the latest training, and not a later tabular run.
     """
     name = _name(root, text, of_training)
-    run = storage.find_run(root, name, unfinished_first=unfinished_first)
+    with _suggesting_latest(text):
+        run = storage.find_run(root, name, unfinished_first=unfinished_first)
     if isinstance(run, Run) and not is_run_id(run.id):
         raise InputError(
             f"run: {run.path} does not have the name of a run ({run_id(run.config)}); if it is a "
@@ -44,7 +52,17 @@ def find_run(
 
 def find_run_folder(root: Path, text: str) -> Path:
     """Return the folder of the run that a text names, without reading it."""
-    return storage.find_run_folder(root, _name(root, text))
+    with _suggesting_latest(text):
+        return storage.find_run_folder(root, _name(root, text))
+
+
+@contextlib.contextmanager
+def _suggesting_latest(text: str) -> Iterator[None]:
+    """Suggest latest in the error about a name that is alike."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{error}{did_you_mean(text, ['latest'])}") from error
 
 
 def find_policy(root: Path, text: str) -> tuple[Path, bool]:
@@ -80,6 +98,17 @@ def pretrained_policies() -> dict[str, Path]:
     return {path.parent.name: path.parent for path in sorted(root.glob(f"*/{MANIFEST}"))}
 
 
+def command_line(*words: str, runs: Path | None = None, trust: bool = False) -> str:
+    """Return a command of narl as it can be typed.
+
+    The folder ``runs`` of the runs is named unless it is the default; ``trust`` lets the command
+    import the module of the environment.
+    """
+    is_default = runs is None or runs.resolve() == default_root().resolve()
+    root = [] if is_default else ["--runs", str(runs)]
+    return shlex.join(["narl", *words, *root, *(["--trust-env-module"] if trust else [])])
+
+
 def _pretrained_policy(text: str, error: InputError) -> Path:
     """Return the folder of a pretrained policy; ``error`` says that no run has its name."""
     if text.strip() and os.path.isdir(text):
@@ -93,18 +122,20 @@ def _pretrained_policy(text: str, error: InputError) -> Path:
     if not text.strip() or os.path.dirname(text):
         raise error
     names = ", ".join(policies) or "none here; they are found in the folder of narl's clone"
-    hint = did_you_mean(text, policies) or ";"
+    hint = did_you_mean(text, ["latest", *policies]) or ";"
     raise InputError(f"{error}{hint} pretrained policies: {names}")
 
 
 def _name(root: Path, text: str, of_training: bool = False) -> str:
     """Return the id or folder that a text stands for."""
     if not text.strip():
-        raise InputError("RUN: it is empty; give the id of a run (`narl runs` lists them)")
+        listed = command_line("runs", runs=root)
+        raise InputError(f"RUN: it is empty; give the id of a run (`{listed}` lists them)")
     if text == "latest":
         return _latest(root, of_training)
     if os.path.dirname(text) and not os.path.exists(text):
-        raise InputError(f"RUN: no such folder: {text}; `narl runs` lists the runs by id")
+        listed = command_line("runs", runs=root)
+        raise InputError(f"RUN: no such folder: {text}; `{listed}` lists the runs by id")
     if _DIGITS.fullmatch(text):
         parts = [path.name for path in root.glob(f"*{PART_SUFFIX}")] if root.is_dir() else []
         names = [*list_run_ids(root), *parts]

@@ -88,7 +88,12 @@ def test_best_policies_are_those_of_the_best_evaluations(call, trainings):
     arguments = ("eval", trainings.finished, "--episodes", "1")
     result = json.loads(call(*arguments, "--best", "--json").out)
     assert result["best"] is True
-    assert "best policies: returns" in call(*arguments, "--best").out
+    head, columns, *rows_shown = call(*arguments, "--best").out.splitlines()
+    assert head == f"sac on {ENV}, best policies: returns of 1 episode"
+    assert columns.split()[:2] == ["seed", "step"]
+    steps = [["4", str(arrays["best.step"][0])], ["6", str(arrays["best.step"][1])]]
+    assert [row.split()[:2] for row in rows_shown] == steps
+    assert [one["step"] for one in result["seeds"]] == arrays["best.step"].tolist()
     unfinished = ("eval", trainings.unfinished, "--episodes", "1", "--best", "--json")
     assert json.loads(call(*unfinished).out)["step"] == 200
     folder = narl.SAC(ENV, hidden=(8,)).save(trainings.root / "agent")

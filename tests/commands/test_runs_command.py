@@ -143,7 +143,13 @@ def test_run_is_shown_with_its_results_and_arrays(call, tabular_runs):
         )
         assert result["environment"] == run.environment
         assert result["arrays"] == {"regret": {"shape": [1, 2], "dtype": "float64"}}
-    rows = rows_of(call("runs", "show", run.id))
+    shown = call("runs", "show", run.id)
+    assert shown.out.endswith(f"\nall of it: narl runs show {run.id} --all\n")
+    Path("runs").rename("kept")
+    elsewhere = call("runs", "show", run.id, "--runs", "kept")
+    assert elsewhere.out.endswith(f"\nall of it: narl runs show {run.id} --all --runs kept\n")
+    Path("kept").rename("runs")
+    rows = rows_of(shown)
     for row in (["agent", "narl-ucrl"], ["c", "1.5"], ["episodes", "7"]):
         assert row in rows
     assert ["regret", "median 32.50, mean 36.00, worst seed 50.00"] in rows

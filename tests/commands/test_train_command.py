@@ -198,7 +198,7 @@ def test_training_too_large_for_memory_is_refused_before_anything_is_written(
     answer = call("train", "Humanoid-v5", "--seeds", "0:3")
     assert answer.status == 2
     assert answer.err.startswith("narl: memory: 3 seeds need 3")
-    assert "a smaller rollout-batch" in answer.err
+    assert "a smaller --rollout-batch" in answer.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -254,15 +254,16 @@ WRONG = {
     "Hopper-v5 --algo narll": "--algo: unknown value 'narll'; did you mean 'narl'?",
     "Hopper-v5 --members 0": "--members: 0 is too small; the nearest valid value is 1",
     "CartPole-v2 --steps 100": "env: unknown environment 'CartPole-v2'; did you mean 'CartPole-v1'",
-    "Hopper-v5 --steps 100": "--steps: 100 is too small; 5000 random steps come first",
+    "Hopper-v5 --steps 100": "--steps: 100 is too small; 5000 random steps come first, so at least "
+    "5001, or give a smaller --initial-steps",
     "Hopper-v5 --total-timesteps 9000": "--total-timesteps: unknown option; it is called --steps",
     "Hopper-v5 --lr 3e-4": "--lr: unknown option; it is called --learning-rate",
     "Hopper-v5 --qqq 3": "--qqq: unknown option (see narl train --help)",
     "Nowhere-v0": "env: unknown environment 'Nowhere-v0'; if a module of yours registers it, write",
     "no_envs:Point-v0": "env: cannot import 'no_envs': No module named 'no_envs'; the current",
-    "Hopper-v5 --stop-at-return 3 --solved-return 4": "--stop-at-return: solved-return is given",
+    "Hopper-v5 --stop-at-return 3 --solved-return 4": "--stop-at-return: --solved-return is given",
     "Hopper-v5 --checkpoint-steps 0": "--checkpoint-steps: 0 is too small",
-    "Hopper-v5 --checkpoint-steps 9 --checkpoint-every 2": "--checkpoint-steps: checkpoint-every",
+    "Hopper-v5 --checkpoint-steps 9 --checkpoint-every 2": "--checkpoint-steps: --checkpoint-every",
     "Hopper-v5 --stop-when-no-better 0": "--stop-when-no-better: 0 is too small",
     "Hopper-v5 --video x.mp4": "--video: unknown option; train first",
     "Hopper-v5 --hidden 256,": "--hidden: '256,' is wrong; it must be whole numbers with commas",

@@ -70,7 +70,10 @@ def test_best_evaluations_stand_beside_the_last_ones(capsys):
     out = capsys.readouterr().out
     rows = [line.split() for line in out.splitlines() if re.match(r"\s*[01] +[-\d]", line)]
     assert rows == [["0", "3.0", "7.0", "10"], ["1", "-", "-", "-"]]
-    assert "--best" in out
+    assert "`narl eval runs/x --best` takes" in out
+    run.config["env"] = "my_worlds:X-v0"
+    print_training(run, was_found=False)
+    assert "`narl eval runs/x --best --trust-env-module` takes" in capsys.readouterr().out
 
 
 def test_options_that_stop_a_training_stand_in_one_group(call):

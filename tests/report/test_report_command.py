@@ -10,7 +10,9 @@ from fake_trainings import ALL_SECONDS, POLE, TOY, metrics_rows, training
 from html_reader import HtmlReader
 
 from narl import storage
+from narl.commands.report import difference_lines
 from narl.deep.config import Config
+from narl.report.contents import Section, Table
 from narl.storage import METRICS_LOG, TRAINING_FILE, MetricsLog, record_config, rows_to_bytes
 
 
@@ -38,7 +40,8 @@ def read(file: str) -> str:
 def test_report_writes_a_page_and_figures(call, tmp_path) -> None:
     run = save_finished(training(seeds=(0, 1)), "kept", replicas=2)
     answer = call("report", run.id[:15], "--runs", "kept", "--out", "new/page.html")
-    assert answer == (0, f"{POLE}: 5 files\nopen {Path('new/page.html')}\n", "")
+    lines = [f"{run.id}: SAC: 2 seeds, 750 steps.", f"{POLE}: 5 files", "open new/page.html"]
+    assert answer == (0, "".join(f"{line}\n" for line in lines), "")
     names = [f"train-invertedpendulum-v5-{name}" for name in ("returns", "seeds")]
     files = {f"page-figures/{name}.{kind}" for name in names for kind in ("png", "pdf")}
     made = {str(path.relative_to(tmp_path / "new")) for path in (tmp_path / "new").rglob("*.*")}
@@ -55,10 +58,60 @@ def test_json_lists_outcomes_and_files(call) -> None:
     assert (answer.status, answer.err) == (0, "")
     result = json.loads(answer.out)
     ids = [f"train-{POLE}", f"train-{TOY}"]
-    assert result["outcomes"] == [{"id": id_, "scale": None} for id_ in ids]
+    assert result["outcomes"] == [
+        {"id": id_, "scale": None, "runs": [name], "differences": []}
+        for id_, name in zip(ids, (run.id, part), strict=True)
+    ]
     assert result["report"] == "report.html"
     assert len(result["files"]) == 5
     assert all(Path(file).is_file() for file in result["files"])
+
+
+def test_differences_are_printed_with_their_verdict(call) -> None:
+    runs = [save_finished(training(algo, seeds=(0, 1))).id for algo in ("narl", "mbpo")]
+    lines = call("report", *runs).out.splitlines()
+    assert [line.split(": ")[0] for line in lines[:2]] == runs
+    assert lines[2:4] == [
+        f"NARL − MBPO, {what}: 0 [0, 0], undecided"
+        for what in ("after the last epoch", "mean over the training")
+    ]
+    (outcome,) = json.loads(call("report", *runs, "--json").out)["outcomes"]
+    last, _ = outcome["differences"]
+    assert (last["better"], last["low"], last["high"]) == ("undecided", 0, 0)
+
+
+def test_line_of_a_difference_has_a_sign_an_interval_and_the_better_one() -> None:
+    columns = ["difference of", "better", "return", "difference", "low", "high", "seeds"]
+    rows: list[list[Any]] = [
+        ["NARL − MBPO", "undecided", "mean over the training", 0.3812, -0.9749, 2.351, "2, paired"],
+        ["NARL − SAC", "SAC", "after the last epoch", -12.0, -15.25, -9.5, "2 and 3"],
+    ]
+    table = Table("differences", "Differences", columns, rows)
+    assert difference_lines(Section("train-x", "x", [], [], [], comparison=table)) == [
+        "NARL − MBPO, mean over the training: +0.38 [−0.97, 2.35], undecided",
+        "NARL − SAC, after the last epoch: −12.0 [−15.2, −9.5], SAC is better",
+    ]
+
+
+def test_latest_names_the_run_that_is_drawn(call) -> None:
+    save_finished(training())
+    later = save_finished(training("mbpo"))
+    assert call("report", "latest").out.splitlines()[0] == f"{later.id}: MBPO: one seed, 750 steps."
+
+
+def test_trainings_of_different_code_are_said_to_be_so(call) -> None:
+    made = []
+    for algo, code in (("narl", "a"), ("mbpo", "b")):
+        config, rows = training(algo), rows_to_bytes(metrics_rows(training(algo)))
+        metrics, extras = {"seconds": ALL_SECONDS}, {METRICS_LOG: rows}
+        run = storage.save_run(
+            "runs", config.record(), metrics, {}, extras=extras, provenance={"env_code": code}
+        )
+        made.append(run.id)
+    answer = call("report", *made)
+    assert answer.err.startswith(f"{POLE}: The code of the environment was changed between the ")
+    assert answer.err.count("\n") == 1
+    assert call("report", made[0]).err == ""
 
 
 def refusal(call, *arguments: str) -> str:
@@ -76,6 +129,8 @@ def test_runs_that_are_no_single_training_are_refused(call) -> None:
     assert f"{tabular.id} does not hold the regret of its episodes" in refusal(call, tabular.id)
     other = storage.save_run("runs", {"experiment": "other"}, {}, {})
     assert f"{other.id} is no training" in refusal(call, other.id)
+    kept = storage.save_run("kept", {"experiment": "other"}, {}, {})
+    assert f"`narl runs show {kept.id} --runs kept` shows it" in refusal(call, str(kept.path))
     group = save_unfinished(training().record() | {"configs": [{}, {}], "algo": "group"}, [])
     assert f"{group} is 2 trainings together" in refusal(call, group)
 

@@ -5,9 +5,11 @@ import shlex
 
 import numpy as np
 import pytest
+from html_reader import HtmlReader
 
 from narl import storage
 from narl.commands.tabular import COMMAND
+from narl.report.page import compose_page
 from narl.report.tabular_report import command_of, tabular_sections
 from narl.tabular import riverswim, save_npz
 from narl.tabular.config import make_config
@@ -104,4 +106,10 @@ def test_run_of_a_file_names_the_command_that_shows_it(tmp_path):
     save_npz(tmp_path / "my.npz", mdp)
     run = stored(tmp_path, env=str(tmp_path / "my.npz"))
     (section,) = tabular_sections([run])
-    assert section.introduction[0].command == f"narl runs show {run.id}"
+    assert section.introduction[0].command == f"narl runs show {run.id} --runs {tmp_path}"
+
+
+def test_page_of_tabular_runs_does_not_call_them_trainings(runs):
+    reader = HtmlReader(compose_page(tabular_sections(runs[:1])))
+    assert reader.texts("p", "kicker") == ["narl · report of runs"]
+    assert reader.texts("p", "lead") == ["1 run, 3 charts"]

@@ -1,6 +1,7 @@
 """Trainings as sections of a report: labels, charts, tables, texts, and their page."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -259,18 +260,19 @@ def test_table_of_differences_is_paired_where_the_seeds_are_the_same() -> None:
     # Seed by seed the difference is 1, so that the interval has no width.
     assert paired == {
         "difference of": "NARL − MBPO",
+        "better": "NARL",
         "return": "after the last epoch",
         "difference": 1.0,
         "low": 1.0,
         "high": 1.0,
-        "better": "NARL",
         "seeds": "3, paired",
     }
     expected = difference([1.0, 2.0, 6.0], [1.0, 3.0])
     assert list(unpaired.values()) == [
-        *("NARL − SAC", "after the last epoch"),
-        *(*expected, "undecided", "3 and 2"),
+        *("NARL − SAC", "undecided", "after the last epoch"),
+        *(*expected, "3 and 2"),
     ]
+    assert list(paired)[1] == "better"  # beside the names, so that a narrow screen shows it
     assert expected.low < 0 < expected.high
     assert last["difference of"] == "MBPO − SAC"
     (turned,) = table_of(section_of(same, first), "differences")
@@ -306,20 +308,25 @@ def test_what_else_the_trainings_differ_in_stands_below_the_table() -> None:
     assert table is not None
     assert "numbers of models (NARL: 3, MBPO: 7); give both the same --members" in table.caption
     alike = [summary(training(algo, seeds=(0, 1), members=4)) for algo in ("narl", "mbpo")]
-    code = {"env_code": "old"}, {"env_code": "new"}
-    for pair, has_note in (((code[0], code[1]), True), ((code[0], code[0]), False)):
-        made = [
-            dataclasses.replace(one, environment=one_code)
-            for one, one_code in zip(alike, pair, strict=True)
-        ]
-        table = section_of(*made).comparison
-        assert table is not None
-        assert ("code of the environment was changed" in table.caption) == has_note
-        assert "numbers of models" not in table.caption
+    table = section_of(*alike).comparison
+    assert table is not None
+    assert "numbers of models" not in table.caption
     single = summary(training("sac"))
     table = section_of(*alike, single).comparison
     assert table is not None
     assert "one seed has no interval and is left out" in table.caption
+
+
+@pytest.mark.parametrize(("codes", "is_warned"), [("ab", True), ("aa", False), ("a", False)])
+def test_other_code_of_the_environment_is_a_warning_at_the_top(codes: str, is_warned: bool) -> None:
+    """Also for trainings of one seed, which have no table of differences."""
+    algorithms = zip(("narl", "mbpo"), [*codes, None], strict=False)
+    trainings = [summary(training(x), environment={"env_code": code}) for x, code in algorithms]
+    section = section_of(*trainings)
+    assert len(section.warnings) == is_warned
+    title, first, *_ = HtmlReader(compose_page([section])).texts("section")[0].split("\n")[1:]
+    assert title == POLE
+    assert first.startswith("The code of the environment was changed") == is_warned
 
 
 def test_same_seeds_in_another_order_are_not_paired() -> None:
@@ -362,7 +369,7 @@ def test_difference_without_an_interval_is_left_out() -> None:
     longer = summary(training("mbpo", seeds=(0, 1)), [0.0, 0.0], [1.0, 1.0])
     table = section_of(first, longer, gap).comparison
     assert table is not None
-    assert [row[1] for row in table.rows] == ["after the last epoch", "mean over the training"]
+    assert [row[2] for row in table.rows] == ["after the last epoch", "mean over the training"]
     assert ("differ in their numbers of steps" in table.caption) is True
     level = summary(training("mbpo", seeds=(0, 1)), [0.0, 0.0])
     table = section_of(first, level, summary(training("sac"), [5.0], [6.0])).comparison
@@ -382,6 +389,8 @@ def test_captions_of_the_ensemble_have_no_riddles() -> None:
     assert "how much more the model promises than the environment gives" in inside.caption
     assert "estimation error" not in inside.caption
     assert distance.y_label == "distance from the members' mean"
+    radius = chart_of(section, "radius").caption
+    assert "a training without a radius is judged by `exclude above`: members whose value" in radius
 
 
 def test_empty_columns_are_left_out() -> None:
@@ -404,7 +413,9 @@ def test_table_of_seconds_by_hand() -> None:
 def test_notes_tell_of_seconds_that_were_shared() -> None:
     alone, shared = (summary(training(seeds=(0, 1)), num_replicas=num) for num in (2, 30))
     (settings,) = section_of(alone).notes
-    assert f"narl runs show {alone.id}" in settings
+    assert f"`narl runs show {alone.id}`" in settings
+    (elsewhere,) = section_of(dataclasses.replace(alone, runs=Path("kept"))).notes
+    assert f"`narl runs show {alone.id} --runs kept`" in elsewhere
     note, *rest = section_of(shared).notes
     assert "30 seeds in all" in note
     assert rest == [settings]
@@ -472,6 +483,7 @@ def test_page_of_trainings_has_sections_and_no_claims() -> None:
     assert reader.texts("code", "command") == [item.command for item in trainings]
     single = HtmlReader(compose_page(training_sections(trainings[2:])))
     assert single.texts("p", "lead") == ["1 training, 6 charts"]
+    assert single.texts("p", "kicker") == ["narl · report of trainings"]
 
 
 def test_differences_come_directly_after_the_chart_of_returns() -> None:

@@ -337,5 +337,5 @@ def as_typed(config: type, message: str) -> str:
     typed = name + colon + rest
     if not long:
         return typed
-    names = rf"(?<!in Python: )\b({long})\b"
-    return re.sub(names, lambda match: match[0].replace("_", "-"), typed)
+    names = rf"(?<!in Python: )(?:--)?\b({long})\b"
+    return re.sub(names, lambda match: f"--{match[1].replace('_', '-')}", typed)

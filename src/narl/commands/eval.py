@@ -80,12 +80,12 @@ def evaluate(args: Eval) -> tuple[dict[str, Any], Failure | None]:
     find_policy(root, args.run)  # before JAX is imported
     if args.video is not None:
         check_video_path(args.video)
-    agent, path, is_finished = load_policy(
+    agent, path, is_finished, steps = load_policy(
         root, args.run, best=args.best, trust_env_module=args.trust_env_module
     )
     seeds = agent.seeds if args.seed is None else (args.seed,)
     agent.policy.actor(seeds[0])  # refuses a seed that was not trained
-    results = [evaluate_seed(agent, args.episodes, seed) for seed in seeds]
+    results = [evaluate_seed(agent, args.episodes, seed) | {"step": steps[seed]} for seed in seeds]
     best_seed = max(results, key=lambda result: result["mean"])["seed"]
     failure = None if args.video is None else record_video(agent, args.video, best_seed)
     has_video = args.video is not None and failure is None
@@ -154,14 +154,16 @@ def print_result(result: dict[str, Any]) -> None:
     from narl.display import figure
 
     figures = ("mean", "std", "min", "max", "length")
-    table = make_table("seed", *figures, numbers=("seed", *figures))
+    names = ("seed", "step") if result["best"] else ("seed",)  # the last policies share a step
+    table = make_table(*names, *figures, numbers=(*names, *figures))
     for per_seed in result["seeds"]:
-        table.add_row(str(per_seed["seed"]), *(figure(per_seed[name]) for name in figures))
+        cells = [str(per_seed[name]) for name in names]
+        table.add_row(*cells, *(figure(per_seed[name]) for name in figures))
     console = stdout()
-    state = "" if result["finished"] else ", not finished"
-    state += ", best policies" if result["best"] else ""
+    state = "best policies" if result["best"] else f"step {result['step']}"
+    state += "" if result["finished"] else ", not finished"
     console.print(
-        f"{result['algo']} on {result['env']}, step {result['step']}{state}: "
+        f"{result['algo']} on {result['env']}, {state}: "
         f"returns of {result['episodes']} episode{'s' * (result['episodes'] != 1)}"
     )
     console.print(table)

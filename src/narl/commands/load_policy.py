@@ -18,6 +18,8 @@ class LoadedPolicy(NamedTuple):
     agent: Agent
     path: Path
     is_finished: bool
+    steps: dict[int, int]
+    """The step of each seed's policy."""
 
 
 def load_policy(
@@ -31,6 +33,8 @@ def load_policy(
     if trust_env_module:
         import_from_working_folder()
     agent = load(path, trust_env_module=trust_env_module)
+    steps = [agent.num_steps] * len(agent.seeds)
     if best:
-        agent._learner.networks |= read_best_actors(path)
-    return LoadedPolicy(agent, path, is_finished)
+        actors, steps = read_best_actors(path)
+        agent._learner.networks |= actors
+    return LoadedPolicy(agent, path, is_finished, dict(zip(agent.seeds, steps, strict=True)))

@@ -62,9 +62,11 @@ def main(arguments: Sequence[str]) -> int:
                 trust_env_module=args.trust_env_module,
             )
             agent = loaded.agent
-            note(f"{agent.algo} on {agent.config.env}, step {agent.num_steps}; Ctrl-C ends it")
+            shown = watch(agent, num_episodes, args.seed)
+            step = loaded.steps[agent.seeds[0] if args.seed is None else args.seed]
+            note(f"{agent.algo} on {agent.config.env}, step {step}; Ctrl-C ends it")
             episodes = []
-            for episode in watch(agent, num_episodes, args.seed):
+            for episode in shown:
                 episodes.append(episode)
                 if not args.json:
                     line = f"episode {len(episodes)}: return {figure(episode.total)}"

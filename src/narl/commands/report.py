@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional
 
@@ -14,12 +14,16 @@ from narl.errors import InputError
 from narl.storage.files import check_name, check_writable
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from narl.report.contents import Outcome, Section
 
 EXAMPLE = "narl report --out report.html"
 TRAININGS = "narl report train-narl-hopper-v5 --out report.html"
 SCALES = ("paper", "small", "smoke")
 """The largest first: of an experiment that was run at several scales, the largest is shown."""
+MOST_DIFFERENCES = 6
+"""Rows of a table of differences that are printed; the page has all of them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
     if config.out.suffix.lower() != ".html" or config.out.is_dir():
         name = f"{config.out.stem or 'report'}.html"
         raise InputError(f"--out: {config.out} is no .html file; such as {name}")
-    from narl.console import print_json, stdout
+    from narl.console import note, print_json, stdout
     from narl.interrupts import run_interruptible
 
     check_writable("--out", config.out.parent, "choose another")
@@ -66,16 +70,62 @@ def main(arguments: Sequence[str]) -> int:
     from narl.report import write_report
 
     written = run_interruptible(lambda: write_report(sections, config.out))
+    for section in sections:
+        for warning in section.warnings:
+            note(f"{section.title}: {warning}")
     if config.json:
-        shown = [{"id": section.id, "scale": section.scale} for section in sections]
+        shown = [_as_json(section) for section in sections]
         files = [str(path) for path in written]
         print_json({"report": str(config.out), "outcomes": shown, "files": files})
         return 0
     console = stdout()
+    for section in sections if config.run else []:
+        _print_runs(section, console)
     names = ", ".join(section.name for section in sections)
     console.print(f"{names}: {len(written)} files", soft_wrap=True)
     console.print(f"open {config.out}", soft_wrap=True)
     return 0
+
+
+def _as_json(section: Section) -> dict[str, Any]:
+    """Return a section as `--json` prints it; one of runs has their ids and differences."""
+    from narl.report.contents import rounded
+
+    entry: dict[str, Any] = {"id": section.id, "scale": section.scale}
+    if section.scale is None:
+        table = section.comparison
+        rows = (
+            [] if table is None else [dict(zip(table.columns, x, strict=True)) for x in table.rows]
+        )
+        entry |= {"runs": section.runs, "differences": rounded(rows)}
+    return entry
+
+
+def _print_runs(section: Section, console: Console) -> None:
+    """Print a line for every run of a section, and one for every difference of trainings."""
+    about = [part for part in section.introduction if part.command]
+    for run, part in zip(section.runs, about, strict=True):
+        console.print(f"{run}: {part.text}", soft_wrap=True)
+    lines = difference_lines(section)
+    for line in lines[:MOST_DIFFERENCES]:
+        console.print(line, soft_wrap=True)
+    if len(lines) > MOST_DIFFERENCES:
+        console.print(f"more differences are on the page: {len(lines) - MOST_DIFFERENCES}")
+
+
+def difference_lines(section: Section) -> list[str]:
+    """Return the rows of the table of differences: pair, return, interval and verdict."""
+    from narl.report.number_format import format_rows
+
+    if section.comparison is None:
+        return []
+    lines = []
+    for pair, better, what, *interval, _ in section.comparison.rows:
+        (shown,) = format_rows([interval], digits=3)
+        sign = "+" if interval[0] > 0 else ""
+        verdict = better if better == "undecided" else f"{better} is better"
+        lines.append(f"{pair}, {what}: {sign}{shown[0]} [{shown[1]}, {shown[2]}], {verdict}")
+    return lines
 
 
 def _experiments(config: Report) -> list[Section]:

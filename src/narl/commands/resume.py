@@ -25,7 +25,7 @@ from narl.commands.arguments import (
     value,
 )
 from narl.errors import InputError
-from narl.run_lookup import RUN_HELP, find_run
+from narl.run_lookup import RUN_HELP, command_line, find_run
 
 if TYPE_CHECKING:
     from narl.storage import Run
@@ -75,9 +75,10 @@ def main(arguments: Sequence[str]) -> int:
     root = runs_folder(args.runs)
     run = find_run(root, args.run, unfinished_first=True, of_training=True)
     if isinstance(run, UnfinishedRun) and run.problems:
+        remove = command_line("runs", "remove", run.path.name, runs=run.path.parent)
         raise InputError(
             f"run {run.id}: {'; '.join(run.problems)}; train it anew (the `narl train` that "
-            f"began it, with --fresh), or remove it (`narl runs remove {run.path.name}`)"
+            f"began it, with --fresh), or remove it (`{remove}`)"
         )
     with not_written_by_narl(f"run {run.id}:", "remove it"):
         config = config_from_record(run.config)

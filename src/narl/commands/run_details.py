@@ -12,6 +12,7 @@ from narl.display import figure, mean_figure, seeds_as_text
 from narl.errors import InputError
 from narl.option_differences import differing_options
 from narl.options import as_text
+from narl.run_lookup import command_line
 from narl.storage import PART_SUFFIX, Run, UnfinishedRun
 
 MACHINE = ("narl", "python", "jax", "numpy", "gymnasium", "mujoco", "device")
@@ -50,7 +51,8 @@ def print_run(run: Run | UnfinishedRun) -> None:
     else:
         parts["machine"] = {name: run.environment.get(name) for name in MACHINE}
     _print_parts(run, parts)
-    stdout().print(f"\nall of it: narl runs show {run.path.name} --all", style="dim")
+    command = command_line("runs", "show", run.path.name, "--all", runs=run.path.parent)
+    stdout().print(f"\nall of it: {command}", style="dim", soft_wrap=True)
 
 
 def print_all(run: Run | UnfinishedRun) -> None:
@@ -151,7 +153,7 @@ def _flatten(entries: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]
 def _as_text(entry: Any) -> str:
     if isinstance(entry, list):
         return ", ".join("-" if item is None else str(item) for item in entry)
-    return f"{entry:.6g}" if isinstance(entry, float) else str(entry)
+    return f"{entry:z.6g}" if isinstance(entry, float) else str(entry)
 
 
 # --- several runs -----------------------------------------------------------------------------

@@ -265,7 +265,7 @@ def status_table(statuses: Sequence[RunStatus]) -> Table:
     """Return a table with a row for every run."""
     table = make_table("run", "options", "state", "step", "return", "where", numbers=("step",))
     for status in statuses:
-        mean = "" if status.mean_return is None else f"{status.mean_return:.1f}"
+        mean = "" if status.mean_return is None else f"{status.mean_return:z.1f}"
         step = f"{status.step}/{status.run.length}" if status.step else ""
         where = f"{status.error} ({status.log})" if status.state == "failed" else status.worker
         state = Text(status.state, style=STYLES.get(status.state, ""))

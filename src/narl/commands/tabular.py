@@ -130,7 +130,7 @@ def show(config: Config, run: Run, found: bool) -> None:
     console.print(
         f"{config.agent} on {run.config['env']}: {metrics['episodes']} episodes of "
         f"{run.config['horizon']} steps, {counted(len(run.config['seeds']), 'seed')}, "
-        f"V* = {metrics['v_star']:.4f}"
+        f"V* = {metrics['v_star']:z.4f}"
     )
     console.print(table)
     remark = "(worst: the seed with the largest regret; medians need not add up)"

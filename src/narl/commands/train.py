@@ -98,7 +98,7 @@ def main(arguments: Sequence[str]) -> int:
         if args.stop_at_return is not None:
             if "solved_return" in options:
                 raise InputError(
-                    "stop_at_return: solved-return is given too; leave one of them out"
+                    "stop_at_return: solved_return is given too; leave one of them out"
                 )
             options |= {"solved_return": args.stop_at_return, "until_solved": True}
         console = TrainingConsole(args.runs, args.json, args.tensorboard, args.wandb)
@@ -125,5 +125,5 @@ def _checkpoint_epochs(args: TrainArguments, config: Config) -> int:
         every = CHECKPOINT_EVERY if args.checkpoint_every is None else args.checkpoint_every
         return check_count("checkpoint_every", every)
     if args.checkpoint_every is not None:
-        raise InputError("checkpoint_steps: checkpoint-every is given too; leave one of them out")
+        raise InputError("checkpoint_steps: checkpoint_every is given too; leave one of them out")
     return -(-check_count("checkpoint_steps", args.checkpoint_steps) // config.epoch_length)

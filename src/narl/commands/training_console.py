@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +31,7 @@ from narl.deep.training_run import run_training
 from narl.display import counted, figure, mean_figure
 from narl.errors import EnvironmentFault, Failure, system_error_line
 from narl.interrupts import run_with_checkpoint
+from narl.run_lookup import command_line
 from narl.storage import PART_SUFFIX, Run, UnfinishedRun
 
 
@@ -40,9 +40,7 @@ def resume_command(run_id: str, env_id: str, runs: Path | None) -> str:
 
     ``runs`` is the folder of the runs as it was given; None: the default.
     """
-    root = [] if runs is None else ["--runs", str(runs)]
-    trust = ["--trust-env-module"] if foreign_module(env_id) else []
-    return shlex.join(["narl", "resume", run_id, *root, *trust])
+    return command_line("resume", run_id, runs=runs, trust=bool(foreign_module(env_id)))
 
 
 class TrainingConsole(NamedTuple):
@@ -182,9 +180,11 @@ def print_training(run: Run, was_found: bool, again: str = "--fresh") -> None:
         console.print(f"found, not trained again ({again} trains it again)")
     else:
         console.print(_times(metrics["seconds"]))
-    console.print(f"kept in {run.path}; `narl report {run.path}` draws it", soft_wrap=True)
+    path = str(run.path)
+    console.print(f"kept in {path}; `{command_line('report', path)}` draws it", soft_wrap=True)
     if any(figure(most) != figure(last) for last, (most, _) in zip(final, best, strict=True)):
-        text = f"`narl eval {run.path} --best` takes the policies of the best returns, not the last"
+        command = command_line("eval", path, "--best", trust=bool(foreign_module(config["env"])))
+        text = f"`{command}` takes the policies of the best returns, not the last"
         console.print(text, soft_wrap=True)
 
 

@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
         return status
     table = make_table("trial", "return", "run", "options", numbers=("trial", "return"))
     for trial in ranked[:10]:
-        table.add_row(str(trial.number), f"{trial.mean_return:.1f}", trial.run, _values(trial))
+        table.add_row(str(trial.number), f"{trial.mean_return:z.1f}", trial.run, _values(trial))
     stdout().print(table)
     counts = Counter(trial.state for trial in trials)
     stdout().print(f"{len(trials)} trials, {counts['pruned']} pruned, {counts['failed']} failed")
@@ -93,7 +93,7 @@ def _search(options: dict[str, Any], own: TuneArguments) -> list[Trial]:
         axes = tuning.parse_axes(own.over)
 
     def on_trial(trial: Trial) -> None:
-        mean = "" if trial.mean_return is None else f", return {trial.mean_return:.1f}"
+        mean = "" if trial.mean_return is None else f", return {trial.mean_return:z.1f}"
         found = " (found)" if trial.found else ""
         note(f"trial {trial.number}: {_values(trial)}: {trial.state}{mean}{found}")
 

@@ -46,8 +46,8 @@ class BestPolicies:
         self._arrays = {name: x for name, x in arrays.items() if name.startswith(BEST)}
 
 
-def read_best_actors(folder: Path) -> dict[str, np.ndarray]:
-    """Return the best actors that the folder of a training holds, by name."""
+def read_best_actors(folder: Path) -> tuple[dict[str, np.ndarray], list[int]]:
+    """Return the best actors that the folder of a training holds, by name, and their steps."""
     if (folder / storage.TRAINING_FILE).is_file():
         arrays = dict(storage.load_checkpoint(folder / storage.CHECKPOINTS).arrays)
     else:
@@ -58,4 +58,5 @@ def read_best_actors(folder: Path) -> dict[str, np.ndarray]:
             f"best: {folder} holds the last policies only; leave it out (runs of `narl train` hold "
             "the best ones)"
         )
-    return {name: x for name, x in best.items() if name.startswith(ACTOR)}
+    actors = {name: x for name, x in best.items() if name.startswith(ACTOR)}
+    return actors, best["step"].tolist()

@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from narl.deep.evaluation import evaluation_seed, play_episode
+from narl.deep.networks import Network
 from narl.deep.rendering_backend import is_headless
 from narl.errors import InputError
 
@@ -23,9 +24,10 @@ class WatchedEpisode(NamedTuple):
 
 
 def watch(agent: Agent, num_episodes: int, seed: int | None = None) -> Iterator[WatchedEpisode]:
-    """Show deterministic episodes in a window; yield the outcome of each.
+    """Show deterministic episodes in a window; the iterator gives the outcome of each.
 
-    The first episode is the first one that `Agent.evaluate` plays.
+    Without a screen, or for a seed that was not trained, the call itself is refused. The first
+    episode is the first one that `Agent.evaluate` plays.
     """
     if is_headless():
         raise InputError(
@@ -33,7 +35,13 @@ def watch(agent: Agent, num_episodes: int, seed: int | None = None) -> Iterator[
             "`narl eval RUN --video F.mp4` or agent.record('F.mp4')"
         )
     chosen = agent.seeds[0] if seed is None else seed
-    actor = agent.policy.actor(chosen)
+    return _episodes(agent, num_episodes, chosen, agent.policy.actor(chosen))
+
+
+def _episodes(
+    agent: Agent, num_episodes: int, chosen: int, actor: Network
+) -> Iterator[WatchedEpisode]:
+    """Show the episodes of one seed's policy and yield the outcome of each."""
     with closing(agent._open_env(chosen, "human")) as env:
         for episode in range(num_episodes):
             steps = play_episode(actor, env, evaluation_seed(chosen, episode), agent._horizon(env))

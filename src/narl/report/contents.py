@@ -126,7 +126,7 @@ class TabularRun:
 
 @dataclasses.dataclass(frozen=True)
 class Introduction:
-    """A text about what was run, and the command that runs it again."""
+    """A text about what was run, and the command that runs it again; a warning has none: ""."""
 
     text: str
     command: str
@@ -155,6 +155,11 @@ class Section:
     """The scale of an experiment; None for trainings."""
     comparison: Table | None = None
     """A table that answers what the first chart asks; it is shown directly after this chart."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """The texts at the top that are about no run."""
+        return [part.text for part in self.introduction if not part.command]
 
     @property
     def all_tables(self) -> list[Table]:

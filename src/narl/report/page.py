@@ -138,7 +138,7 @@ def _parts(section: Section) -> list[tuple[str, str]]:
 
 
 def _header(sections: Sequence[Section]) -> str:
-    compose = _experiments_heading if _has_experiments(sections) else _trainings_heading
+    compose = _experiments_heading if _has_experiments(sections) else _runs_heading
     return (
         f"<header>\n{compose(sections)}\n{facts(_environment_values(sections))}\n"
         f'<details class="hint"><summary>Using the charts</summary><p>{text(HINT)}</p></details>\n'
@@ -152,12 +152,13 @@ def _footer(sections: Sequence[Section]) -> str:
     return f'<footer class="muted small"><p>{text(words)}</p></footer>'
 
 
-def _trainings_heading(sections: Sequence[Section]) -> str:
+def _runs_heading(sections: Sequence[Section]) -> str:
     num_runs = sum(len(section.runs) for section in sections)
+    noun = "training" if all(x.id.startswith("train-") for x in sections) else "run"
     return (
-        '<p class="kicker">narl · report of trainings</p>\n'
+        f'<p class="kicker">narl · report of {noun}s</p>\n'
         f"<h1>{text(', '.join(section.title for section in sections))}</h1>\n"
-        f'<p class="lead">{_count(num_runs, "training")}, {_count_charts(sections)}</p>'
+        f'<p class="lead">{_count(num_runs, noun)}, {_count_charts(sections)}</p>'
     )
 
 
@@ -233,7 +234,12 @@ def _section(section: Section, looks: Mapping[str, Look], common: Mapping[str, A
     parts = [
         f'<section class="experiment" id="{id}" aria-labelledby="{id}-title">',
         f'<h2 id="{id}-title">{inline(section.title)}{scale}</h2>',
-        *(f"{prose(part.text)}\n<p>{_command(part.command)}</p>" for part in section.introduction),
+        *(prose(warning, "warning") for warning in section.warnings),
+        *(
+            f"{prose(part.text)}\n<p>{_command(part.command)}</p>"
+            for part in section.introduction
+            if part.command
+        ),
         f'<div class="{grid}">{"".join(charts)}</div>' if charts else "",
         *(
             # The tables of experiments may be long; those of trainings have a row for each.

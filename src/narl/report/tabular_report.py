@@ -15,6 +15,7 @@ from narl.options import as_argument, option_fields
 from narl.plotting import SUMS, Curve, curve_of_run, label_curves
 from narl.report.contents import ENVIRONMENT, Chart, Introduction, Section, Table
 from narl.report.series import median_band
+from narl.run_lookup import command_line
 from narl.stats import median_iqr
 from narl.storage import Run
 from narl.tabular.checked_options import agent_options, used_by
@@ -112,7 +113,7 @@ def _command(run: Run) -> str:
                 return command_of(same)
         except (InputError, OSError):
             continue
-    return f"narl runs show {run.id}"
+    return command_line("runs", "show", run.id, runs=run.path.parent)
 
 
 def command_of(config: Config) -> str:

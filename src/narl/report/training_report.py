@@ -32,6 +32,7 @@ from narl.report.ensemble_charts import (
 from narl.report.series import count_seeds, interval_series, over_seeds
 from narl.report.training_curves import Rows, curve, rows_with_model
 from narl.report.training_summary import TrainingSummary, label_trainings
+from narl.run_lookup import command_line
 from narl.stats import aggregate_iqm, difference, side_of_zero
 
 MOST_SEEDS = 10
@@ -64,21 +65,31 @@ def _section(env: str, trainings: Sequence[TrainingSummary]) -> Section:
     labelled = dict(zip(label_trainings(trainings), trainings, strict=True))
     charts = [_return_chart(labelled), *_iqm_chart(labelled), *_seed_chart(labelled)]
     charts += _model_charts(labelled)
-    settings = f"All settings of a training: `narl runs show {trainings[0].id}`."
+    show = command_line("runs", "show", trainings[0].id, runs=trainings[0].runs)
     return Section(
         id=f"train-{env}",
         title=env,
         introduction=[
-            Introduction(_state(label, training), training.command)
-            for label, training in labelled.items()
+            *_warning_of_code(trainings),
+            *(Introduction(_state(label, x), x.command) for label, x in labelled.items()),
         ],
         charts=[_with_gaps(chart) for chart in charts],
         comparison=_difference_table(labelled),
         tables=[_result_table(labelled), _time_table(labelled)],
-        notes=[*_notes_on_shared_time(labelled), settings],
+        notes=[*_notes_on_shared_time(labelled), f"All settings of a training: `{show}`."],
         runs=[training.id for training in trainings],
         environment=_environment(trainings),
     )
+
+
+def _warning_of_code(trainings: Sequence[TrainingSummary]) -> list[Introduction]:
+    """Return a warning if different code of the environment has made the trainings."""
+    codes = {training.environment.get(ENV_CODE) for training in trainings} - {None}
+    text = (
+        "The code of the environment was changed between the trainings, so that they may not have "
+        "been given the same task."
+    )
+    return [Introduction(text, command="")] if len(codes) > 1 else []
 
 
 def _state(label: str, training: TrainingSummary) -> str:
@@ -253,7 +264,7 @@ def _difference_table(labelled: Labelled) -> Table | None:
             found = difference(x, y, paired=paired)
             better = {1: first, -1: second, 0: "undecided"}[side_of_zero(found)]
             seeds = f"{len(x)}, paired" if paired else f"{len(x)} and {len(y)}"
-            rows.append([f"{first} − {second}", name, *found, better, seeds])
+            rows.append([f"{first} − {second}", better, name, *found, seeds])
             compared |= dict(zip((first, second), pair, strict=True))
     if not rows:
         return None
@@ -275,7 +286,7 @@ def _difference_table(labelled: Labelled) -> Table | None:
             " The trainings differ in their numbers of steps: after the last epoch each is taken "
             "at its own last step; means over the training end at the last step that both reached."
         )
-    columns = ["difference of", "return", "difference", "low", "high", "better", "seeds"]
+    columns = ["difference of", "better", "return", "difference", "low", "high", "seeds"]
     return Table("differences", "Differences", columns, rows, caption)
 
 
@@ -292,12 +303,6 @@ def _unfair(labelled: Labelled) -> list[str]:
         texts.append(
             f"The trainings differ in their numbers of models ({numbers}); give both the same "
             "--members to compare nothing else."
-        )
-    codes = {training.environment.get(ENV_CODE) for training in labelled.values()} - {None}
-    if len(codes) > 1:
-        texts.append(
-            "The code of the environment was changed between the trainings, so that they may not "
-            "have been given the same task."
         )
     return texts
 

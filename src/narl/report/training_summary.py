@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from narl.deep.config import EPOCH_COLUMNS, Config
@@ -12,6 +13,7 @@ from narl.errors import InputError
 from narl.option_differences import differing_options
 from narl.options import as_argument, as_text
 from narl.report.training_curves import Rows
+from narl.run_lookup import command_line
 from narl.storage import METRICS_LOG, PART_SUFFIX, Run, UnfinishedRun, rows_from_bytes
 
 
@@ -28,6 +30,8 @@ class TrainingSummary:
     num_replicas: int = 0
     """Seeds that were trained together, those of other trainings included."""
     environment: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    runs: Path | None = None
+    """The folder of runs that holds it; None: the default."""
 
     @property
     def is_finished(self) -> bool:
@@ -44,11 +48,13 @@ def summarise_training(run: Run | UnfinishedRun) -> TrainingSummary:
     """Return the summary of a run of `narl train`, finished or not; refuse every other run."""
     from narl.deep.checked_config import config_from_record
 
-    name = run.path.name
+    name, folder = run.path.name, run.path.parent
     if not run.config:
-        raise InputError(f"run: {name}: {run.problems[0]}; remove it (`narl runs remove {name}`)")
+        remove = command_line("runs", "remove", name, runs=folder)
+        raise InputError(f"run: {name}: {run.problems[0]}; remove it (`{remove}`)")
     if run.config.get("experiment") != "train":
-        raise InputError(f"run: {name} is no training; `narl runs show {name}` shows it")
+        show = command_line("runs", "show", name, runs=folder)
+        raise InputError(f"run: {name} is no training; `{show}` shows it")
     if "configs" in run.config:
         raise InputError(
             f"run: {name} is {len(run.config['configs'])} trainings together; each can be shown "
@@ -62,10 +68,11 @@ def summarise_training(run: Run | UnfinishedRun) -> TrainingSummary:
     if not rows:
         raise InputError(f"run: {name} has no finished epoch yet; wait for its first, or resume it")
     if isinstance(run, UnfinishedRun):
-        return TrainingSummary(name, config, rows)
+        return TrainingSummary(name, config, rows, runs=folder)
     metrics = run.metrics
     num_replicas = metrics.get("replicas", metrics.get("lanes", 0))  # "lanes" in older runs
-    return TrainingSummary(name, config, rows, metrics["seconds"], num_replicas, run.environment)
+    seconds = metrics["seconds"]
+    return TrainingSummary(name, config, rows, seconds, num_replicas, run.environment, runs=folder)
 
 
 def command_of(config: Config) -> str:

@@ -159,7 +159,7 @@ def _train_together(
 
     def on_epoch(metrics: dict[str, Any]) -> None:
         returns[:] = metrics["eval_return"]
-        note(f"step {metrics['step']}/{steps}, return {sum(returns) / len(returns):.1f}")
+        note(f"step {metrics['step']}/{steps}, return {sum(returns) / len(returns):z.1f}")
 
     # An unfinished group is recognised by all its configurations, finished ones included.
     configs = [run.config for run in (*found, *mine) if isinstance(run.config, TrainingConfig)]
