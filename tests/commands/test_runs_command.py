@@ -188,6 +188,7 @@ def test_comparison_shows_numbers_of_models_and_changed_code():
     ]
     options = compare(runs)["options"]
     assert options["members"] == ["3", "7", ""]
+    assert not {"seeds", "until_solved", "exclude_by"} & set(options)
     assert options["code of the environment"] == ["1a", "2b", "2b"]
     assert "code of the environment" not in compare(runs[1:])["options"]
 

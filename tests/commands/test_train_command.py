@@ -260,6 +260,7 @@ WRONG = {
     "Hopper-v5 --lr 3e-4": "--lr: unknown option; it is called --learning-rate",
     "Hopper-v5 --qqq 3": "--qqq: unknown option (see narl train --help)",
     "Nowhere-v0": "env: unknown environment 'Nowhere-v0'; if a module of yours registers it, write",
+    "initial_steps:Point-v0": "env: cannot import 'initial_steps'",  # a word that is no option here
     "no_envs:Point-v0": "env: cannot import 'no_envs': No module named 'no_envs'; the current",
     "Hopper-v5 --stop-at-return 3 --solved-return 4": "--stop-at-return: --solved-return is given",
     "Hopper-v5 --checkpoint-steps 0": "--checkpoint-steps: 0 is too small",

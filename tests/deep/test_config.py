@@ -173,8 +173,11 @@ def test_paper_preset_is_a_reading_that_options_change():
 def test_exclude_is_above_where_no_radius_excludes():
     """So the ids and diagnostics of these trainings do not depend on the default, ball."""
     assert make_config("Pendulum-v1").exclude == Config.exclude == "ball"
-    for algo, given in (("mbpo", {}), ("narl", {"radius": None}), ("narl", {"noise": "reward"})):
-        assert make_config("Pendulum-v1", algo, **given).exclude == "above"
+    assert make_config("Pendulum-v1", "mbpo").exclude == "above"
+    for given in ({"radius": None}, {"noise": "reward"}, {"members": 1}):
+        assert make_config("Pendulum-v1", **given).exclude == "above"
+    # Fig. 2's diagnostics are those of the paper's reading.
+    assert make_config("Pendulum-v1", preset="paper", radius=None).exclude == "ball"
     acrobot = make_config("Acrobot-v1", radius=0.5)
     assert (acrobot.exclude, changed_options(acrobot)) == ("ball", {"radius": 0.5})
 

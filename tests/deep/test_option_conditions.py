@@ -46,6 +46,7 @@ def refusal(**given):
         ({"radius": None, "exclude": "ball"}, "exclude", "only with radius other than none"),
         ({"radius": None, "exclude_by": "return"}, "exclude_by", "radius other than none"),
         ({"members": 1, "radius": 0.1}, "radius", "members 1, only with members other than 1"),
+        ({"members": 1, "exclude": "above"}, "exclude", "members other than 1"),
         ({"choose_among": "elites"}, "choose_among", "members 3 and elites 3, only with more"),
         ({"choose_among": "elites", "members": 2, "elites": 2}, "choose_among", "and elites 2"),
         ({"noise": "reward", "noise_scale": 0, "noise_unit": "first"}, "noise_unit", "scale 0,"),
@@ -105,7 +106,8 @@ def test_conditions_bind_only_algorithms_that_use_the_other_options():
     assert make_config("Pendulum-v1", "hucrl", value_samples=2).value_samples == 2
     rows = markdown_table([FIELDS["elites"], FIELDS["radius_unit"]], used_by).splitlines()[2:]
     assert "held-out data. For narl only with noise reward; or with optimism_at" in rows[0]
-    assert "members. Only with noise model or both and radius other than none. |" in rows[1]
+    only = "Only with noise model or both and radius other than none and members other than 1. |"
+    assert f"members. {only}" in rows[1]
 
 
 @pytest.mark.parametrize("name", [name for name, field in FIELDS.items() if field.option.only_with])

@@ -26,6 +26,7 @@ OF_THE_MODEL = ["promise", "radius", "selected", "distance", "disagreement"]
 RETURNS = ["inside the model, draws", "inside the model, means", "in the environment"]
 RADII = ["ε = 0.1", "ε = 5", "ε = none"]
 NAN = float("nan")
+CAR = "MountainCarContinuous-v0"
 
 
 def section_of(*trainings: TrainingSummary) -> Section:
@@ -69,6 +70,10 @@ def table_of(section: Section, id_: str) -> list[dict[str, Any]]:
         (  # a default number of members is named by the number
             [training("mbpo"), training("mbpo", members=3)],
             ["MBPO, members 7, elites 5", "MBPO, members 3, elites 3"],
+        ),
+        (  # what has no effect for one of them is no difference
+            [training("narl", CAR, noise="reward"), training("narl", CAR)],
+            ["NARL, noise reward", "NARL, noise model"],
         ),
         ([training(steps=500), training(steps=600)], ["SAC, 500 steps", "SAC, 600 steps"]),
         (
@@ -390,7 +395,8 @@ def test_captions_of_the_ensemble_have_no_riddles() -> None:
     assert "estimation error" not in inside.caption
     assert distance.y_label == "distance from the members' mean"
     radius = chart_of(section, "radius").caption
-    assert "a training without a radius is judged by `exclude above`: members whose value" in radius
+    assert "a training without a radius is judged by `exclude above`" in radius
+    assert "with `--preset paper` by `exclude ball`" in radius
 
 
 def test_empty_columns_are_left_out() -> None:

@@ -138,6 +138,8 @@ def test_default_options_are_those_of_the_algorithm_that_are_not_given(algo, giv
 
 def test_range_may_begin_where_another_option_has_no_effect():
     check_axes(ENV, "hucrl", {}, parse_axes("reach=0:2,num_candidates=2:4"))
+    # … or end there: three of three members are all elite.
+    check_axes(ENV, "narl", {"choose_among": "elites", "members": 3}, parse_axes("elites=1:3"))
     with pytest.raises(InputError, match="radius: it has no effect with members 1"):
         check_axes(ENV, "narl", {"members": 1}, parse_axes("radius"))
 

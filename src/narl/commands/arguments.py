@@ -331,11 +331,11 @@ def as_typed(config: type, message: str) -> str:
     """
     options = [argument.name[2:] for argument in arguments_of(config) if not argument.positional]
     name, colon, rest = message.partition(":")
-    if name.replace("_", "-") in options:
-        name = f"--{name}"
+    field = name.replace("_", "-")
+    start, rest = (f"--{field}:", rest) if colon and field in options else ("", message)
     long = "|".join(option.replace("-", "_") for option in options if "-" in option)
-    typed = name + colon + rest
     if not long:
-        return typed
-    names = rf"(?<!in Python: )(?:--)?\b({long})\b"
-    return re.sub(names, lambda match: f"--{match[1].replace('_', '-')}", typed)
+        return start + rest
+    # A word of an id, a file or a quotation is no option.
+    names = rf"(?<!in Python: )(?<![\w'.-])(?:--)?\b({long})\b(?![':.=\w])"
+    return start + re.sub(names, lambda match: f"--{match[1].replace('_', '-')}", rest)

@@ -122,7 +122,7 @@ def difference_lines(section: Section) -> list[str]:
     lines = []
     for pair, better, what, *interval, _ in section.comparison.rows:
         (shown,) = format_rows([interval], digits=3)
-        sign = "+" if interval[0] > 0 else ""
+        sign = "+" if interval[0] > 0 and shown[0] != "0" else ""
         verdict = better if better == "undecided" else f"{better} is better"
         lines.append(f"{pair}, {what}: {sign}{shown[0]} [{shown[1]}, {shown[2]}], {verdict}")
     return lines

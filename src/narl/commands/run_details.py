@@ -198,10 +198,15 @@ def _options(config: dict[str, Any]) -> dict[str, Any]:
         from narl.deep.checked_config import config_from_record, options_with_effect
 
         try:
-            options = options_with_effect(config_from_record(config))
-            return {name: x for name, x in options.items() if name not in ("env", "algo")}
+            training = config_from_record(config)
         except InputError:  # of another version of narl
             pass
+        else:
+            options = options_with_effect(training)
+            numbers = {"members": training.num_members, "elites": training.num_elites}
+            options |= {name: number for name, number in numbers.items() if name in options}
+            shown_elsewhere = ("env", "algo", "seeds", "until_solved")
+            return {name: x for name, x in options.items() if name not in shown_elsewhere}
     settings = config.get("settings") or config.get("options") or {}
     return {name: value for name, value in settings.items() if name not in ("env", "algo")}
 

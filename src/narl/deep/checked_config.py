@@ -167,8 +167,8 @@ def _check_length(config: Config, given: Collection[str]) -> None:
 def _radius_excludes(config: Config) -> bool:
     """Return whether `exclude` decides what is trained.
 
-    Elsewhere it only decides how the diagnostics judge members, and is what it always was, above,
-    so that the ids and the metrics of these runs stay.
+    Elsewhere it only decides how the diagnostics judge members, and is what it always was, above
+    (ball with the paper's preset), so that the ids and the metrics of these runs stay.
     """
     used = used_options(config)
     return "exclude" in used and has_effect(options_of(Config)["exclude"], used)
@@ -190,14 +190,22 @@ def used_options(config: Config) -> dict[str, Any]:
 
 
 def options_with_effect(config: Config) -> dict[str, Any]:
-    """Return the options that decide what is trained; members and elites as numbers."""
+    """Return the options that decide what is trained."""
     used, described = used_options(config), options_of(Config)
-    numbers = {"members": config.num_members, "elites": config.num_elites}
     return {
-        name: numbers.get(name, value)
+        name: value
         for name, value in used.items()
         if has_effect(described[name], used)
+        and not (name == "choose_among" and _all_are_elite(config))
     }
+
+
+def usual_config(config: Config) -> Config:
+    """Return the defaults for the algorithm and the environment of a configuration."""
+    preset: dict[str, Any] = {} if config.preset == Config.preset else {"preset": config.preset}
+    usual = make_config(config.env, config.algo, **preset)
+    # A preset of the environment without a radius has no reading of it either.
+    return dataclasses.replace(usual, exclude=Config.exclude)
 
 
 def changed_options(config: Config) -> dict[str, Any]:
@@ -205,18 +213,12 @@ def changed_options(config: Config) -> dict[str, Any]:
 
     Options without effect are left out, because a command that gives them is refused.
     """
-    preset: dict[str, Any] = {} if config.preset == Config.preset else {"preset": config.preset}
-    usual = make_config(config.env, config.algo, **preset)
-    if _all_are_elite(config):
-        config = dataclasses.replace(config, choose_among=Config.choose_among)
+    usual = usual_config(config)
     if config.initial_steps != usual.initial_steps:
         # Updates begin after the initial steps, unless learn_after is given.
         usual = dataclasses.replace(usual, learn_after=config.initial_steps)
-    if _radius_excludes(config):
-        usual = dataclasses.replace(usual, exclude=Config.exclude)
-    used, described = used_options(config), options_of(Config)
-    changed = without_defaults(used, vars(usual))
-    return preset | {name: x for name, x in changed.items() if has_effect(described[name], used)}
+    preset: dict[str, Any] = {} if config.preset == Config.preset else {"preset": config.preset}
+    return preset | without_defaults(options_with_effect(config), vars(usual))
 
 
 def config_from_record(record: Mapping[str, Any]) -> Config:

@@ -16,7 +16,7 @@ _OPTIMISM = "optimism"
 
 _SELECTS: dict[str, tuple[Any, ...]] = {"noise": ("model", "both")}
 """The values of other options with which NARL chooses among models."""
-_EXCLUDES = _SELECTS | {"radius": (NOT_NONE,)}
+_EXCLUDES = _SELECTS | {"radius": (NOT_NONE,), "members": (OtherThan(1),)}
 """The values with which a radius can exclude members."""
 
 _narl_option = functools.partial(

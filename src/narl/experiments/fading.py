@@ -19,7 +19,7 @@ from narl.experiments.exploration import (
     make_cell,
 )
 from narl.experiments.judgement import Part, comparison_table, difference_table, judge_lower
-from narl.report.contents import Chart, Claim, Table
+from narl.report.contents import Chart, Claim, Table, Verdict
 from narl.report.series import count_seeds, over_seeds
 from narl.report.training_curves import curve, rows_with_model
 
@@ -92,8 +92,12 @@ def _table(results: Mapping[str, Result], returns: Returns) -> Table:
     )
 
 
-def _counted_claims(table: Table) -> list[Claim]:
-    """Return the claims on the preset's noise, which counts decide."""
+def _counted_claims(table: Table, num_seeds: int) -> list[Claim]:
+    """Return the claims on the preset's noise, which counts decide; fewer than ten seeds do not."""
+
+    def verdict(is_so: bool) -> Verdict:
+        return "undecided" if num_seeds < 10 else "holds" if is_so else "fails"
+
     row = dict(zip(table.columns, next(x for x in table.rows if x[0] == PRESET), strict=True))
     first, last = (
         row[f"seeds at {LEARNED:g} by step {SOON}"],
@@ -107,15 +111,15 @@ def _counted_claims(table: Table) -> list[Claim]:
             f"{LEARNED:g} with at least nine of ten seeds by step {SOON}, and ends with at least "
             "nine there.",
             "ours",
-            "holds" if min(first, last) >= 9 else "fails",
-            f"{first} seeds by step {SOON}, {last} at the end",
+            verdict(min(first, last) >= 9),
+            f"of {count_seeds(num_seeds)} {first} by step {SOON}, {last} at the end",
         ),
         Claim(
             "fading-never-lost",
-            "In the second half of this training the mean over the seeds is at least "
-            f"{LEARNED:g} at every evaluation.",
+            "On mountain car, with the preset's noise on rewards, the mean over the seeds is at "
+            f"least {LEARNED:g} at every evaluation in the second half of the training.",
             "ours",
-            "holds" if lowest >= LEARNED else "fails",
+            verdict(lowest >= LEARNED),
             f"lowest mean over the seeds: {lowest:.1f}",
         ),
     ]
@@ -162,7 +166,7 @@ def analyse(scale: Scale, results: Mapping[str, Result]) -> Findings:
             comparison_table("fading-comparisons", {"fading-annealed": annealed}),
         ],
         claims=[
-            *_counted_claims(table),
+            *_counted_claims(table, size.num_seeds),
             annealed.claim(
                 "fading-annealed",
                 "On mountain car, NARL's noise on rewards has a larger return in the second half "

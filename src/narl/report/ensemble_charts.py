@@ -56,10 +56,10 @@ def radius_chart(id_: str, label: str, rows: Rows, over: str, idea: str = "") ->
         f"{over} After every fit, members are ranked by their error on held-out data in this fit, "
         f"then fits are averaged{idea}. A member would be selected if the value of its mean next "
         "state is the largest of those that ε does not exclude, by the options of the training; "
-        "a training without a radius is judged by `exclude above`: members whose value is more "
-        "than ε above the mean are left out. "
-        "All radii are compared on the same 1000 steps of the policy from real states, whatever "
-        "the algorithm and its radius."
+        "a training without a radius is judged by `exclude above` (members whose value is more "
+        "than ε above the mean are left out), with `--preset paper` by `exclude ball`. All radii "
+        "are compared on the same 1000 steps of the policy from real states, whatever the "
+        "algorithm and its radius."
     )
     return [Chart(id_, title, RANK, "share of steps", series, caption=caption)]
 

@@ -110,14 +110,17 @@ def label_trainings(trainings: Sequence[TrainingSummary]) -> list[str]:
 
 
 def _distinguishing_options(config: Config) -> dict[str, Any]:
-    """Return the options for labels; one without effect has its default."""
-    from narl.deep.checked_config import options_with_effect, used_options
+    """Return the options for labels, with the numbers of members that defaults stand for.
 
-    defaults = {name: getattr(type(config), name, None) for name in used_options(config)}
-    options = defaults | options_with_effect(config)
-    return {
-        name: x for name, x in options.items() if name not in ("steps", "seeds", "until_solved")
-    }
+    An option without effect has its default, so that it is no difference.
+    """
+    from narl.deep.checked_config import options_with_effect, used_options, usual_config
+
+    options = used_options(usual_config(config)) | options_with_effect(config)
+    for name in ("steps", "seeds", "until_solved"):
+        del options[name]
+    numbers = {"members": config.num_members, "elites": config.num_elites}
+    return options | {name: number for name, number in numbers.items() if name in options}
 
 
 def _value_in_words(name: str, value: Any) -> str:

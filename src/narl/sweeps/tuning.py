@@ -112,15 +112,20 @@ def check_axes(env: str, algo: str, options: Mapping[str, Any], axes: Sequence[A
     if fixed:
         raise InputError(f"over: {fixed[0]} is given as well; leave one of them out")
     shared: Axes = {"env": (env,), "algo": (algo,)} | {name: (x,) for name, x in options.items()}
+    found: list[Config] = []
+    refused: list[NoEffect] = []
     for end in ("low", "high"):
         ends = {axis.name: axis.choices or (getattr(axis, end),) for axis in axes}
         try:
-            (first, *_) = expand(HALVES["train"], [shared | ends])
-        except NoEffect:
-            if end == "high":
-                raise
-    assert isinstance(first.config, Config)
-    return first.config
+            first = expand(HALVES["train"], [shared | ends])[0].config
+        except NoEffect as problem:
+            refused.append(problem)
+        else:
+            assert isinstance(first, Config)
+            found.append(first)
+    if not found:
+        raise refused[-1]
+    return found[-1]
 
 
 def _parse_axis(piece: str, fields: Mapping[str, OptionField]) -> Axis:
