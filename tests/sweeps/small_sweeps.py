@@ -70,7 +70,7 @@ def wait_for_checkpoint(root: Path, least: int = 300) -> int:
 
     By step 300 of a short training everything is compiled.
     """
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 400  # for machines with other work
     while time.monotonic() < deadline:
         steps = [int(path.name[5:]) for path in root.glob("*.part/checkpoints/step-*")]
         if max(steps, default=0) >= least:
