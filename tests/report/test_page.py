@@ -181,7 +181,7 @@ def test_our_claims_in_the_results_are_marked_as_ours() -> None:
         for path in RESULTS.glob("*.json")
         for claim in load_outcome(path).claims
         if not claim.id.startswith(
-            ("exploration-", "fewer-steps-", "discrete-", "acrobot-", "lander-")
+            ("exploration-", "fewer-steps-", "fading-", "discrete-", "acrobot-", "lander-")
         )
     ]
     assert {claim.id for claim in claims if claim.is_ours} == {
