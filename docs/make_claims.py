@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from claim_runs import runs_behind
-from paper_statements import OURS, STATEMENTS, Printed, Statement
+from paper_statements import STATEMENTS, Printed, Statement
 from run_pages import list_runs, markdown_table, ranges, run_page
 from scipy.stats import t as student
 
@@ -60,7 +60,7 @@ MADE = (
 def page(outcomes: Mapping[str, Outcome]) -> str:
     """Return the page of the claims."""
     check(outcomes.values())
-    ours = [*OURS, *our_claims(outcomes.values())]
+    ours = our_claims(outcomes.values())
     parts = [
         "# Claims of the paper, and what came out",
         OPENING.format(paper=tally(STATEMENTS, outcomes), ours=tally(ours, outcomes)),
@@ -86,7 +86,7 @@ def load_outcomes() -> dict[str, Outcome]:
 def check(outcomes: Iterable[Outcome]) -> None:
     """Refuse claims that no statement names, and statements that name unknown claims."""
     known = {claim.id: claim for outcome in outcomes for claim in outcome.claims}
-    named = {id_ for statement in (*STATEMENTS, *OURS) for id_ in statement.claims}
+    named = {id_ for statement in STATEMENTS for id_ in statement.claims}
     run = {outcome.id for outcome in outcomes}
     for id_ in sorted(named - known.keys()):
         if experiment_of(id_) in run:

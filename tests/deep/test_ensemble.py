@@ -117,6 +117,21 @@ def test_loss_equals_numpy_and_ignores_padding():
     assert model_loss(weights, scale, x, y, present) == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.parametrize("beta", [0.0, 0.5])
+def test_forms_for_a_gpu_have_the_same_loss_and_gradients(beta, monkeypatch):
+    weights, scale, *rows = random_ensemble()
+    x, y, present = map(jnp.asarray, (*rows, np.float32([1, 1, 0, 1, 0, 0])))
+
+    def compute():
+        loss = jax.value_and_grad(lambda w: module.model_loss(w, scale, x, y, present, beta))
+        return loss(weights), module.holdout_error(weights, scale, x[0], y[0], present)
+
+    plain = compute()
+    monkeypatch.setattr(module, "_on_cpu", lambda: False)
+    for one, other in zip(jax.tree.leaves(plain), jax.tree.leaves(compute()), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
 def test_decay_by_layer():
     assert decays(4) == (2.5e-5, 5e-5, 7.5e-5, 7.5e-5, 1e-4) == DECAY
     assert decays(1) == (2.5e-5, 1e-4)

@@ -16,6 +16,9 @@ from narl.deep.device_queue import DeviceQueue
 from narl.deep.finite_check import FiniteCheck
 from narl.deep.replicas import Program, Replicas
 
+MOST_UNROLLED = 100
+"""Updates per step up to which a GPU is sent all of a step's updates at once."""
+
 
 class Result(NamedTuple):
     """The result to come of a program that was begun."""
@@ -46,7 +49,11 @@ class Device:
         self._act_randomly = replicas.map(functools.partial(act, random=True), ACT_USES)
         self._act = replicas.map(functools.partial(act, random=False), ACT_USES)
         uses_all = algorithm.config.optimism_at == "update"
-        self._update = replicas.map(algorithm.update, () if uses_all else UPDATE_USES)
+        self._update = replicas.map(
+            algorithm.update,
+            () if uses_all else UPDATE_USES,
+            unrolled=algorithm.config.updates_per_step <= MOST_UNROLLED,
+        )
         self._assess = replicas.map(algorithm.assess)
         self._fit_model = replicas.map(algorithm.fit_model)
         self._imagine = replicas.map(algorithm.imagine)

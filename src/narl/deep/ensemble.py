@@ -17,8 +17,8 @@ DECAY = (2.5e-5, 5e-5, 7.5e-5, 7.5e-5, 1e-4)
 """MBPO's weight decay of each layer; with other depths the middle value serves between."""
 BOUND_WEIGHT = 0.01
 """Weight of Σ max_logvar − Σ min_logvar, which draws the shared bounds together."""
-BLOCK = 256
-"""Held-out rows whose outputs are predicted at a time."""
+BLOCK, GPU_BLOCK = 256, 1024
+"""Held-out rows whose outputs are predicted at a time; more on a GPU, where small kernels wait."""
 
 
 class Scale(NamedTuple):
@@ -133,12 +133,27 @@ def predict(
     weights: Weights, scale: Scale, inputs: Float[Array, "M B I"] | Float[Array, "B I"]
 ) -> Gaussian:
     """Return mean and log variance of every member for its own inputs (or for the same ones)."""
+    outputs = _outputs(weights.network, scale, inputs)
+    return _gaussian(outputs, weights.max_logvar, weights.min_logvar)
+
+
+def _on_cpu() -> bool:
+    return jax.default_backend() == "cpu"
+
+
+def _outputs(
+    network: Network, scale: Scale, inputs: Float[Array, "M B I"] | Float[Array, "B I"]
+) -> Float[Array, "M B P"]:
     x = (inputs - scale.mean) / scale.std
-    members = weights.network[0].w.shape[0]
     if x.ndim == 2:
-        x = jnp.broadcast_to(x, (members, *x.shape))
-    mean, raw = jnp.split(apply_network(weights.network, x, jax.nn.swish), 2, axis=-1)
-    high, low = weights.max_logvar, weights.min_logvar
+        x = jnp.broadcast_to(x, (network[0].w.shape[0], *x.shape))
+    return apply_network(network, x, jax.nn.swish, short_chain=not _on_cpu())
+
+
+def _gaussian(
+    outputs: Float[Array, "M B P"], high: Float[Array, " O"], low: Float[Array, " O"]
+) -> Gaussian:
+    mean, raw = jnp.split(outputs, 2, axis=-1)
     logvar = high - jax.nn.softplus(high - raw)
     return Gaussian(mean, low + jax.nn.softplus(logvar - low))
 
@@ -159,17 +174,37 @@ def model_loss(
     alone explains rare large rewards by a large variance and never learns their mean. The weight of
     an output's bounds shrinks with that of its errors.
     """
-    given = predict(weights, scale, inputs)
+    outputs = _outputs(weights.network, scale, inputs)
+    high, low = weights.max_logvar, weights.min_logvar
+
+    def loss(outputs: Array, high: Array, low: Array) -> Array:
+        return _likelihood(_gaussian(outputs, high, low), high - low, targets, present, beta)
+
+    layers = zip(decays(len(weights.network) - 1), weights.network, strict=True)
+    decay = sum(0.5 * rate * (layer.w**2).sum() for rate, layer in layers)
+    if _on_cpu():
+        return loss(outputs, high, low) + decay
+    # The gradient of the bounds is a sum over all rows. Behind the barrier it is computed beside
+    # the gradient of the outputs, for which the layers wait.
+    fixed = jax.lax.stop_gradient
+    beside = loss(jax.lax.optimization_barrier(fixed(outputs)), high, low)
+    return loss(outputs, fixed(high), fixed(low)) + (beside - fixed(beside)) + decay
+
+
+def _likelihood(
+    given: Gaussian,
+    bounds: Float[Array, " O"],
+    targets: Float[Array, "M B O"],
+    present: Float[Array, " B"],
+    beta: float,
+) -> Float[Array, ""]:
     error = (given.mean - targets) ** 2 * jnp.exp(-given.logvar) + given.logvar
-    bounds = weights.max_logvar - weights.min_logvar
     if beta > 0.0:
         importance = jax.lax.stop_gradient(jnp.exp(beta * given.logvar))
         share = present[:, None] / (present.sum() * given.mean.shape[0])
         error, bounds = error * importance, bounds * (importance * share).sum((0, 1))
     likelihood = (error.mean(-1) * present).sum(-1) / present.sum()
-    layers = zip(decays(len(weights.network) - 1), weights.network, strict=True)
-    decay = sum(0.5 * rate * (layer.w**2).sum() for rate, layer in layers)
-    return likelihood.sum() + BOUND_WEIGHT * bounds.sum() + decay
+    return likelihood.sum() + BOUND_WEIGHT * bounds.sum()
 
 
 def holdout_error(
@@ -183,7 +218,7 @@ def holdout_error(
 
     The present rows come first. Only the blocks of rows that hold some of them are predicted.
     """
-    size = min(BLOCK, inputs.shape[0])
+    size = min(BLOCK if _on_cpu() else GPU_BLOCK, inputs.shape[0])
 
     def predict_block(i: Array, means: Float[Array, "M B O"]) -> Float[Array, "M B O"]:
         block = jax.lax.dynamic_slice_in_dim(inputs, i * size, size)

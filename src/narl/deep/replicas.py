@@ -63,15 +63,16 @@ class BatchedReplicas(_Counted):
         """Return the first state; every argument has a leading axis of replicas."""
         return jax.jit(jax.vmap(function))(*per_replica)
 
-    def map(self, function: Function, uses: Sequence[str] = ()) -> Program:
+    def map(self, function: Function, uses: Sequence[str] = (), unrolled: bool = False) -> Program:
         """Return the function for all replicas.
 
         ``uses`` names the fields of the state that the function uses, such as "sac.actor"; all
         others are None in the state that it is given, and they stay as they are. Every array of the
-        state costs an accelerator some microseconds per call.
+        state costs an accelerator some microseconds per call. With ``unrolled`` a GPU is sent all
+        passes of its loops at once, which suits short ones.
         """
         batched = jax.vmap(self._count_traces(function), in_axes=(0, 0, None))
-        jitted = jax.jit(batched, donate_argnums=0, compiler_options=_command_buffers())
+        jitted = jax.jit(batched, donate_argnums=0, compiler_options=_command_buffers(unrolled))
         return _BatchedProgram(self, CompiledProgram(self.compiler, jitted), uses)
 
     def to_host(self, state: Any, part: Part = lambda state: state) -> Any:
@@ -176,7 +177,7 @@ class ThreadedReplicas(_Counted):
         program = jax.jit(function)
         return tuple(program(*_of_replica(i, per_replica)) for i in range(self.num_replicas))
 
-    def map(self, function: Function, uses: Sequence[str] = ()) -> Program:
+    def map(self, function: Function, uses: Sequence[str] = (), unrolled: bool = False) -> Program:
         # The same options whatever the number of replicas: they decide the bits.
         jitted = jax.jit(
             self._count_traces(function), donate_argnums=0, compiler_options=_without_copies()
@@ -253,7 +254,7 @@ def _without_copies() -> dict[str, bool]:
 
 
 @functools.cache
-def _command_buffers() -> dict[str, Any]:
+def _command_buffers(unrolled: bool) -> dict[str, Any]:
     """Return XLA's options that send a GPU a whole loop at once, independent kernels side by side.
 
     The kernels of a replica are too small to fill a GPU. On an H200: 0.15 ms per update instead of
@@ -262,12 +263,16 @@ def _command_buffers() -> dict[str, Any]:
     if jax.default_backend() != "gpu":
         return {}
     kinds = "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE"
-    return _known_options(
-        {
-            "xla_gpu_enable_command_buffer": kinds,
-            "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
-        }
-    )
+    options = {
+        "xla_gpu_enable_command_buffer": kinds,
+        "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
+    }
+    if unrolled:
+        # A loop that copies a slice per pass is not captured unless it is unrolled.
+        of_loops = {"xla_gpu_command_buffer_unroll_loops": True}
+        if known := _known_options(options | of_loops):
+            return known
+    return _known_options(options)
 
 
 def _known_options(options: dict[str, Any]) -> dict[str, Any]:
