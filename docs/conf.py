@@ -80,7 +80,12 @@ html_theme_options: dict[str, Any] = {
 
 
 SOUGHT = {
-    "docs/own-environment": ("time limit", "truncated"),
+    "docs/options": ("hyperparameters",),
+    "docs/own-environment": (
+        *("time limit", "truncated", "custom environment", "gym environment"),
+        *("observation normalization", "observation normalisation"),
+    ),
+    "docs/sweeps": ("hyperparameter tuning", "compare runs"),
     "docs/resume": ("Ctrl-C", "checkpoint", "interrupt"),
 }
 """Words by which the search finds a page that is not named like them."""
@@ -136,15 +141,18 @@ def stack_wide_tables(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def add_index_entries(app: Sphinx, doctree: nodes.document) -> None:
-    """Let the search begin with options in both spellings, words of the glossary and SOUGHT."""
+    """Let the search begin with options in every spelling, words of the glossary and SOUGHT."""
     page = app.env.docname
     entries = [(word, "") for word in SOUGHT.get(page, ())]
     if page == "docs/options":
         for body in doctree.findall(nodes.tbody):
             for row in body:
-                name = row[0].astext()
-                row["ids"].append(f"{body.parent.parent.parent['ids'][0]}-{name}")
-                entries += [(word, row["ids"][0]) for word in (name, f"--{name.replace('_', '-')}")]
+                name, section = row[0].astext(), body.parent.parent.parent["ids"][0]
+                row["ids"].append(f"{section}-{name.replace(' ', '-')}")
+                words = {name, name.replace("_", " "), f"--{name.replace('_', '-')}"}
+                if section.startswith("names-in"):
+                    words = {name, *row[1].astext().split(", ")}
+                entries += [(word, row["ids"][0]) for word in sorted(words)]
     if page == "docs/glossary":
         for number, item in enumerate(doctree.findall(nodes.list_item), 1):
             item["ids"].append(f"word-{number}")

@@ -40,6 +40,7 @@ OF_RESULTS: dict[str, Callable[[], Figure]] = {
     "fig1b": partial(results.draw_stored_chart, "fig1b", "fig1b-riverswim"),
     "fig3a": partial(results.draw_stored_chart, "fig3a", "fig3a"),
     "fig3b": partial(results.draw_stored_chart, "fig3b", "fig3b"),
+    "fig3c": partial(results.draw_stored_chart, "fig3c", "fig3c"),
     "table2": partial(results.draw_stored_chart, "table2", "table2"),
 }
 """The drawings that `--check` draws again: they are quick, and show what is in results/."""

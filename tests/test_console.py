@@ -3,7 +3,6 @@
 import os
 import select
 import sys
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -114,7 +113,8 @@ def test_training_bar_in_a_terminal_shows_step_return_and_speed(terminal):
     read = terminal("stderr")
     with TrainingBar("narl Hopper-v5", 1000) as bar:
         bar.end_epoch({"step": 400, "eval_return": [10.0, 31.0]})
-        bar._updates[0] = bar._last_advance, _ = (time.monotonic() - 4.0, 0)
+        bar._worked -= 4.0
+        bar._updates[0] = (bar._worked, 0)
         bar.advance(400)
         bar._progress.refresh()
     shown = read()
@@ -165,6 +165,7 @@ def test_training_bar_does_not_expect_to_wait_for_the_compiler_again(clock, monk
         waited[0] += 60.0 if step == 10 else 0.0
         clock.advance(bar, step, 65.0 if step == 10 else 0.1)
     assert f"{duration(9 * 5.0 + 81 * 0.1)} left" in bar._line(80)
+    assert bar._speed() == f"{10 / (9 * 0.1 + 5.0):.2g} steps/s"  # of the same seconds
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 200])

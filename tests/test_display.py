@@ -10,9 +10,17 @@ from narl.display import (
     counted,
     figure,
     figures_over_seeds,
+    in_words,
     mean_figure,
     seeds_as_text,
 )
+
+
+@pytest.mark.parametrize(
+    ("names", "text"), [("", ""), ("a", "a"), ("ab", "a and b"), ("abc", "a, b and c")]
+)
+def test_names_are_a_list_in_a_sentence(names, text):
+    assert in_words([*names]) == text
 
 
 class Thing(Described):

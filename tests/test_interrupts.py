@@ -92,7 +92,7 @@ def test_stopped_work_says_where_and_how_it_goes_on(monkeypatch, raised, line, i
         raise raised
 
     with pytest.raises(KeyboardInterrupt) as stop:
-        run_with_checkpoint(work, "try again", "at once")
+        run_with_checkpoint(work, "try again", lambda: "at once")
     assert str(stop.value) == line
     # A program that is being compiled has to be left alone: the process ends without it.
     assert isinstance(stop.value, Interrupted) == (is_compiling or isinstance(raised, Interrupted))

@@ -28,6 +28,9 @@ SOUGHT = {
     "noise-scale": ["docs/options"],
     "ctrl-c": ["docs/resume"],
     "time limit": ["docs/own-environment"],
+    "custom environment": ["docs/own-environment"],
+    "network architecture": ["docs/options"],
+    "early stopping": ["docs/options"],
     "narl.load": ["docs/api/narl"],
     "riverswim": ["notebooks/tabular"],
 }

@@ -211,7 +211,9 @@ class TrainingBar:
         self._progress: Progress | None = None
         self._notebook: NotebookLine | None = None
         self._updates: deque[tuple[float, int]] = deque(maxlen=SPEED_WINDOW)
-        """Times at which the bar was updated, with the number of steps."""
+        """Times (`_working_clock`) at which the bar was updated, with the number of steps."""
+        self.has_stepped = False
+        """Whether a step was done since `begin`."""
         self._return = ""
         self.begin(first_step)
 
@@ -234,21 +236,18 @@ class TrainingBar:
         """Begin at this step, from which the speed is measured."""
         self._times.clear()
         self._updates.clear()
-        self._step, self._has_stepped = step, False
-        self._last_advance, self._waited = time.monotonic(), seconds_waited()
-        self._updates.append((self._last_advance, step))
+        self._step, self.has_stepped = step, False
+        self._last_advance, self._worked = time.monotonic(), _working_clock()
+        self._updates.append((self._worked, step))
 
     def advance(self, step: int) -> None:
         """Count a step that is done."""
-        now, waited = time.monotonic(), seconds_waited()
-        num_steps = max(step - self._step, 1)
-        # The other steps of this kind will not wait for the compiler.
-        seconds = max(now - self._last_advance - (waited - self._waited), 0.0)
-        self._times.add(step, seconds / num_steps)
-        self._waited = waited
-        self._step, self._last_advance, self._has_stepped = step, now, True
-        if now - self._updates[-1][0] >= UPDATE_SECONDS or step >= self._num_steps:
-            self._updates.append((now, step))
+        worked, num_steps = _working_clock(), max(step - self._step, 1)
+        self._times.add(step, max(worked - self._worked, 0.0) / num_steps)
+        self._worked, self._last_advance = worked, time.monotonic()
+        self._step, self.has_stepped = step, True
+        if worked - self._updates[-1][0] >= UPDATE_SECONDS or step >= self._num_steps:
+            self._updates.append((worked, step))
         if self._notebook is not None:
             busy = self._schedule.kind(step + 1) in (EVALUATION, MODELS)
             self._notebook.show(self._line(NOTEBOOK_WIDTH), at_once=busy)
@@ -259,7 +258,7 @@ class TrainingBar:
         self._return = f"return {mean_figure(row['eval_return'])}"
         if self._shown and self._progress is None and self._notebook is None:
             self._step = step
-            self._updates.append((time.monotonic(), step))
+            self._updates.append((_working_clock(), step))
             figures = ", ".join(filter(None, (self._return, self._speed(), self._time_left())))
             note(f"{self._label}: step {step}/{self._num_steps}, {figures}")
 
@@ -292,7 +291,7 @@ class TrainingBar:
             return ""
         if is_compiling():
             return "compiling"
-        return known if self._has_stepped else "starting"
+        return known if self.has_stepped else "starting"
 
     def _speed(self) -> str:
         (then, first), (now, last) = self._updates[0], self._updates[-1]
@@ -303,10 +302,18 @@ class TrainingBar:
 
     def _time_left(self) -> str:
         seconds = self._times.seconds_left(self._step)
-        if seconds is None or not self._has_stepped:
+        if seconds is None or not self.has_stepped:
             return ""
         spent = time.monotonic() - self._last_advance
         return f"{duration(max(seconds - spent, 0.0))} left"
+
+
+def _working_clock() -> float:
+    """Return the time of a clock that stands still while the process waits for the compiler.
+
+    The speed and the time left are measured by it: what is compiled once does not take time again.
+    """
+    return time.monotonic() - seconds_waited()
 
 
 class _FittedLine(ProgressColumn):

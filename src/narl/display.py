@@ -86,6 +86,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def in_words(names: Sequence[str]) -> str:
+    """Return names as a list in a sentence: narl, mbpo and sac."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
 def seeds_as_text(seeds: Sequence[int]) -> str:
     """Return seeds as they are typed: 0:5 for 0, 1, 2, 3, 4."""
     first, num_seeds = seeds[0], len(seeds)

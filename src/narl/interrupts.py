@@ -20,6 +20,7 @@ POLL_SECONDS = 0.1
 """Seconds that the main thread waits before Python can answer a signal again."""
 STOP_SECONDS = 7.0
 """Seconds within which a training that is asked to stop should have left a checkpoint."""
+STOPPING = "stopping: a checkpoint is written …"
 
 
 class Interrupted(KeyboardInterrupt):
@@ -72,20 +73,21 @@ def run_stoppable(
 
 
 def run_with_checkpoint(
-    work: Callable[[Callable[[], bool]], Result], continues: str = "", at_once: str = ""
+    work: Callable[[Callable[[], bool]], Result],
+    continues: str = "",
+    at_once: Callable[[], str] = str,
+    stopping: Callable[[], str] = lambda: STOPPING,
 ) -> Result:
     """Run ``work`` that writes checkpoints and return its result; see `run_stoppable`.
 
     Work that stops raises a `KeyboardInterrupt` with a text that says where. The text is raised
-    again with ``continues``, which says how the work goes on. The text of an interrupt that does
-    not wait for the checkpoint is ``at_once``.
+    again with ``continues``, which says how the work goes on. ``stopping`` gives the line that is
+    printed at the interrupt, and ``at_once`` the text of one that does not wait for the checkpoint.
     """
     try:
-        return run_stoppable(
-            work, lambda: note("stopping: a checkpoint is written …"), STOP_SECONDS + 1
-        )
+        return run_stoppable(work, lambda: note(stopping()), STOP_SECONDS + 1)
     except Interrupted:
-        raise Interrupted(at_once) from None
+        raise Interrupted(at_once()) from None
     except KeyboardInterrupt as stop:
         # A program that is still being compiled keeps the interpreter from exiting.
         kind = Interrupted if is_compiling() else KeyboardInterrupt

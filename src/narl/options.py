@@ -12,6 +12,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from narl.display import in_words
 from narl.errors import InputError, NoEffect, unknown
 from narl.validation import as_plain, check_number, parse_seeds
 
@@ -189,11 +190,10 @@ def check_used_by(
     wrong = {name: users for name in given if (users := used_by(name)) and user not in users}
     for name, users in wrong.items():
         others = [other for other in wrong if other != name]
-        too = f", and {' and '.join(others)} too" if others else ""
+        too = f", and {in_words(others)} too" if others else ""
         raise NoEffect(
             name,
-            f"it has no effect with {kind} {user}, only with {' and '.join(users)}; "
-            f"leave it out{too}",
+            f"it has no effect with {kind} {user}, only with {in_words(users)}; leave it out{too}",
         )
 
 
@@ -360,7 +360,7 @@ def _condition_as_text(
         return all(any(user in (used_by(name) or users) for name in way) for way in ways)
 
     bound = list(filter(is_bound, users))
-    start = "Only" if len(bound) == len(users) else f"For {' and '.join(bound)} only"
+    start = "Only" if len(bound) == len(users) else f"For {in_words(bound)} only"
     return f" {start} with {'; or with '.join(map(_with_values, ways))}."
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from narl.errors import InputError
 
+TINY = 1e-6
+"""A lower bound below it keeps 0 out, and is not itself of interest."""
 MAX_SEED = 2**32 - 1
 MAX_SEEDS = 10_000
 """Largest number of seeds that a text such as 0:20 can stand for."""
@@ -50,7 +52,11 @@ def check_number(
     if not abs(value) <= sys.float_info.max:
         raise InputError(f"{name}: {value} is wrong; it must be a finite number{hint}")
     if minimum is not None and (value < minimum or (value == minimum and above_minimum)):
-        valid = f"it must be > {minimum:g}" if above_minimum else _nearest(minimum, whole)
+        # A user does not mean the smallest number that is allowed in place of 0.
+        stands_for_0 = 0 < minimum < TINY and value <= 0
+        open_at = 0.0 if stands_for_0 else minimum
+        is_open = above_minimum or stands_for_0
+        valid = f"it must be > {open_at:g}" if is_open else _nearest(minimum, whole)
         raise InputError(f"{name}: {value} is too small; {valid}{hint}")
     if maximum is not None and (value > maximum or (value == maximum and below_maximum)):
         valid = f"it must be < {maximum:g}" if below_maximum else _nearest(maximum, whole)

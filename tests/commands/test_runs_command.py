@@ -193,6 +193,21 @@ def test_comparison_shows_numbers_of_models_and_changed_code():
     assert "code of the environment" not in compare(runs[1:])["options"]
 
 
+def test_comparison_of_unequal_lengths_says_so(call):
+    steps = {"mbpo": 2400, "narl": 3000, "sac": 2400}
+    for algo, number in steps.items():
+        metrics = {"steps": number, "final_return": [1.0]}
+        storage.save_run("runs", make_config("Hopper-v5", algo).record(), metrics, {})
+    short, long, other = (f"train-{algo}" for algo in steps)
+    lines = call("runs", "compare", short, long).out.splitlines()
+    assert lines[-1].startswith("the numbers of steps differ, and each return is that of its own")
+    assert "the numbers of steps" not in call("runs", "compare", short, other).out
+    Path("runs/sweeps").mkdir()
+    Path("runs/sweeps/sweep-0123456789.json").write_text("{}")
+    everything = sorted(map(str, Path("runs").glob("*")))  # as the shell expands runs/*
+    assert call("runs", "compare", *everything).status == 0
+
+
 def test_runs_are_removed_together_or_not_at_all(call, tabular_runs):
     first, second, third = tabular_runs
     answer = call("runs", "remove", first.id, "tabular-narl", "--yes")
@@ -256,8 +271,12 @@ def test_changed_options_are_those_that_no_default_or_preset_gives():
     assert changed_options(unreadable) == {"radius": 7.0}
     own = json.loads(json.dumps(config.record()))
     own["algo"] = own["settings"]["algo"] = "hopeful"  # registered in another program
-    changed = {"radius": None, "exclude": "above", "hidden": [8, 4], "steps": 7000}
-    assert changed_options(own) == changed
+    assert changed_options(own) == {"radius": None, "hidden": [8, 4], "steps": 7000}
+    begun = make_config("Pendulum-v1", "mbpo", initial_steps=20).record()
+    begun["algo"] = begun["settings"]["algo"] = "hopeful"
+    assert changed_options(begun) == {"initial_steps": 20}  # updates begin with them
+    begun["settings"]["learn_after"] = 30
+    assert changed_options(begun) == {"initial_steps": 20, "learn_after": 30}
     tabular = {"experiment": "tabular", "agent": "psrl", "options": {"tau": 1.0, "mu0": 0.5}}
     assert changed_options(tabular) == {"mu0": 0.5}
 

@@ -10,6 +10,8 @@ import pytest
 
 from narl import storage
 from narl.commands import sweep_console
+from narl.commands.executor_arguments import ExecutorArguments
+from narl.commands.sweep_console import SweepConsole
 from narl.sweeps import driver
 from narl.sweeps.driver import Ended
 from narl.sweeps.grid import HALVES, expand
@@ -77,7 +79,10 @@ def test_a_sweep_does_every_run_once_and_shows_its_status(call, cache, tmp_path)
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 1 + 4 * 2
     assert "4/4 agent=psrl size=3: done" in first.err
     again = call(*GRID)
-    assert (again.status, again.out) == (0, "4 of 4 runs are done\n")
+    digits = " ".join(run["run"][-10:] for run in result["runs"])
+    drawn = f"`narl report {digits}` draws them"
+    assert (again.status, again.out) == (0, f"4 of 4 runs are done\n{drawn}\n")
+    assert call(*shlex.split(drawn.split("`")[1])[1:]).status == 0
     assert again.err.splitlines()[0] == "4 of 4 runs are done already"
     assert "begins" not in again.err
     status = json.loads(call("sweep", "--status", "--json").out)
@@ -88,6 +93,15 @@ def test_a_sweep_does_every_run_once_and_shows_its_status(call, cache, tmp_path)
     # The same runs are found by `narl tabular`, too.
     arguments = ["greedy", "riverswim", "--size=2", "--horizon=2", "--episodes=5", "--seeds=0:2"]
     assert json.loads(call("tabular", *arguments, "--json").out)["found"]
+
+
+def test_many_runs_are_drawn_by_their_folder(tmp_path):
+    (run,) = expand(HALVES["tabular"], [{"agent": ("greedy",), "env": ("riverswim",)}])
+    console = SweepConsole([run], tmp_path / "my runs", "local", ExecutorArguments(), json=False)
+    ids = [f"run-{number:010d}" for number in range(5)]
+    command = console._report_command(ids[:2])
+    assert command == f"narl report 0000000000 0000000001 --runs '{tmp_path}/my runs'"
+    assert console._report_command(ids) == f"narl report '{tmp_path}/my runs'/*"
 
 
 def test_follow_waits_until_every_run_is_done_or_has_failed(call, cache, tmp_path, monkeypatch):

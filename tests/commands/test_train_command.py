@@ -216,15 +216,17 @@ def test_resume_command_can_be_typed(env, runs, command):
     assert training_console.resume_command("ID", env, runs) == command
 
 
-@pytest.mark.parametrize("error", [TrainingStopped(7, 7), Interrupted()])
-def test_interrupt_names_the_command_that_continues(monkeypatch, error):
+@pytest.mark.parametrize(
+    ("error", "does"), [(TrainingStopped(7, 7), "continues"), (Interrupted(), "begins anew")]
+)
+def test_interrupt_names_the_command_that_continues(monkeypatch, error, does):
     def stop(*args, **kwargs):
         raise error
 
     monkeypatch.setattr(training_console, "run_training", stop)
     config = short_config("toy_worlds:Broken-v0")
     console = training_console.TrainingConsole(Path("kept"))
-    command = f"`narl resume {config.run_id} --runs kept --trust-env-module` continues"
+    command = f"`narl resume {config.run_id} --runs kept --trust-env-module` {does}"
     with pytest.raises((KeyboardInterrupt, Interrupted), match=command):
         console.train(config)
 
@@ -355,6 +357,9 @@ def test_times_of_a_second_or_more_are_printed(capsys):
     )
     training_console.print_training(run, was_found=False)
     assert "1 min 2 s (sac 1 min 1 s)\n" in capsys.readouterr().out
+    training_console.print_training(run, was_found=False, resumed=True)
+    shown = capsys.readouterr().out
+    assert "1 min 2 s in all, earlier commands included (sac 1 min 1 s)\n" in shown
 
 
 def test_task_without_a_threshold_has_no_column_for_it(capsys):

@@ -1,4 +1,4 @@
-"""The result of a training as it is printed: why it ended early, if it did."""
+"""A training on the console: what an interrupt says, and the result as it is printed."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from narl.commands.training_console import print_training
+from narl.commands import training_console
+from narl.commands.training_console import TrainingConsole, print_training
+from narl.deep.checked_config import make_config
+from narl.storage.unfinished import CHECKPOINTS
 
 
 @pytest.mark.parametrize(
@@ -85,3 +88,35 @@ def test_options_that_stop_a_training_stand_in_one_group(call):
         "--stop-at-return",
         "--stop-when-no-better",
     }
+
+
+def test_interrupt_says_what_is_kept(monkeypatch, tmp_path):
+    """Before the first step no checkpoint is written, and none is there unless one was resumed."""
+    config = make_config("Pendulum-v1", "sac")
+    checkpoints = tmp_path / f"{config.run_id}.part" / CHECKPOINTS
+    lines = []
+
+    def train(configs, root, **options):
+        options["on_step"](1)
+        (checkpoints / "step-000000200").mkdir(parents=True)
+        return [(None, False)]
+
+    def interrupt(work, continues, at_once, stopping):
+        lines.append((stopping(), at_once()))
+        work(lambda: False)
+        lines.append((stopping(), at_once()))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training_console, "enable_cache", lambda: None)
+    monkeypatch.setattr(training_console, "run_training", train)
+    monkeypatch.setattr(training_console, "run_with_checkpoint", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        TrainingConsole(tmp_path).train(config)
+    resume = f"the same command or `narl resume {config.run_id} --runs {tmp_path}`"
+    assert lines == [
+        ("stopping …", f"interrupted; no checkpoint yet; {resume} begins anew"),
+        (
+            "stopping: a checkpoint is written …",
+            f"interrupted; the checkpoint of step 200 is kept; {resume} continues from there",
+        ),
+    ]

@@ -87,11 +87,12 @@ def wrong_values():
             else:
                 yield name, math.nan, "finite"
                 yield name, math.inf, "finite"
-            yield (
-                name,
-                option.minimum - 1 - abs(option.minimum),
-                f"nearest valid value is {option.minimum:g}",
-            )
+            right = f"nearest valid value is {option.minimum:g}"
+            if 0 < option.minimum < 1e-6:
+                right = "it must be > 0"
+            elif name == "steps":
+                right = "1000 random steps come first, so at least 1001"
+            yield name, option.minimum - 1 - abs(option.minimum), right
             if option.maximum is not None:
                 nearest = int(option.maximum) if "int" in kind else f"{option.maximum:g}"
                 yield name, option.maximum * 3 + 1, f"nearest valid value is {nearest}"
@@ -274,6 +275,8 @@ def test_buffers_hold_what_retention_and_length_need():
         ({"rollout_schedule": (0, 1, 0, 1)}, "rollout_schedule", "20,150,1,15"),
         # A training without updates: the field that was given is named.
         ({"steps": 1000}, "steps", "at least 1001"),
+        ({"steps": -5, "initial_steps": 700}, "steps", "at least 701"),
+        ({"steps": 0, "initial_steps": -3}, "steps", "nearest valid value is 1"),
         ({"steps": 500, "initial_steps": 700}, "steps", "at least 701"),
         ({"steps": 2000, "learn_after": 3000}, "steps", "at least 3001"),
         ({"initial_steps": 10_000}, "initial_steps", "nearest valid value is 9999"),

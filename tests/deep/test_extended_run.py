@@ -115,7 +115,7 @@ def test_run_without_what_it_needs_is_refused(whole, short, tmp_path):
         (
             changed_run(short, quick_config("narl", steps=40)),
             60,
-            "with a model the results of fewer than 5000 steps",
+            "in their last bits; with --holdout-most 40 --model-batch 40 they would not; train all",
         ),
         (dataclasses.replace(short, environment={"narl": "0.0"}), 60, "narl 0.0 made"),
         (changed_run(short, steps=None), 60, "does not hold what narl writes"),

@@ -5,6 +5,7 @@ import logging
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box
 from quick_trainings import actions_of, quick_agent, quick_config, train, train_until
 
@@ -160,6 +161,23 @@ def test_environment_that_has_changed_since_is_named(folder, monkeypatch):
     monkeypatch.setattr(spec, "entry_point", lambda **kwargs: Other(size=4))
     with pytest.raises(InputError, match=r"env: .* has observations of shape \(4,\); the agent"):
         agent.evaluate(1)
+
+
+def test_environment_that_nothing_registers_any_more_is_named(tmp_path, monkeypatch):
+    """A module of the user registered it, and its id does not name that module."""
+    spec = EnvSpec("Passing-v0", "toy_worlds:Toy", max_episode_steps=30)
+    monkeypatch.setitem(gymnasium.registry, spec.id, spec)
+    path = narl.SAC("Passing-v0").save(tmp_path / "agent")
+    present = narl.load(path)
+    assert len(present.evaluate(1).returns) == 1
+    monkeypatch.delitem(gymnasium.registry, spec.id)
+    for trusted in (False, True):
+        bare = narl.load(path, trust_env_module=trusted)
+        assert actions_of(bare) == actions_of(present)
+        with pytest.raises(InputError, match="which no imported module registers; in Python, impo"):
+            bare.evaluate(1)
+    monkeypatch.setitem(gymnasium.registry, spec.id, spec)
+    assert narl.load(path).evaluate(1) == present.evaluate(1)
 
 
 @slow

@@ -103,6 +103,14 @@ def branches(key, candidates, selected, params):
             lambda: narl.NARL(ENV, select=select_first, optimism_at="update"),
             "select: it has no effect with optimism_at update",
         ),
+        (
+            lambda: narl.NARL(ENV, bonus=hundred, noise="reward"),
+            "noise: 'reward' has no effect on rewards beside a bonus, .*; leave it out, or take",
+        ),
+        (
+            lambda: narl.NARL(ENV, bonus=hundred, noise="both"),
+            "noise: 'both' has no effect on rewards beside a bonus, .*; give 'model', which",
+        ),
         (lambda: narl.NARL(ENV, select="optimistic"), "select: str given; it must be a function"),
         (
             lambda: narl.NARL(ENV, select=hundred),

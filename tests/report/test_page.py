@@ -187,7 +187,7 @@ def test_our_claims_in_the_results_are_marked_as_ours() -> None:
     assert {claim.id for claim in claims if claim.is_ours} == {
         *("ablation-default", "fair-narl-best", "fair-riverswim"),
         *("fig3a-same-members", "fig3a-exclude-above"),
-        *("fig3b-same-members-01", "fig3b-same-members-05"),
+        *("fig3b-same-members-01", "fig3b-same-members-05", "fig3c-same-members-05"),
     }
     for name in ("exploration", "fewer-steps", "discrete", "acrobot", "lander"):
         assert all(x.is_ours for x in load_outcome(RESULTS / f"{name}-paper.json").claims)

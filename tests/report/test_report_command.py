@@ -14,11 +14,14 @@ from narl.commands.report import difference_lines
 from narl.deep.config import Config
 from narl.report.contents import Section, Table
 from narl.storage import METRICS_LOG, TRAINING_FILE, MetricsLog, record_config, rows_to_bytes
+from narl.sweeps.run_notes import record_sweep
 
 
-def save_finished(config: Config, root: str = "runs", **metrics: Any) -> storage.Run:
+def save_finished(
+    config: Config, root: str = "runs", *returns: list[float | None], **metrics: Any
+) -> storage.Run:
     """Save a finished run without networks."""
-    rows = rows_to_bytes(metrics_rows(config))
+    rows = rows_to_bytes(metrics_rows(config, *returns))
     metrics = {"seconds": ALL_SECONDS, **metrics}
     return storage.save_run(Path(root), config.record(), metrics, {}, extras={METRICS_LOG: rows})
 
@@ -80,6 +83,16 @@ def test_differences_are_printed_with_their_verdict(call) -> None:
     assert (last["better"], last["low"], last["high"]) == ("undecided", 0, 0)
 
 
+def test_trainings_of_unequal_length_are_said_to_be_so(call) -> None:
+    short = save_finished(training("narl", seeds=(0, 1)), "runs", [1.0, 2.0])
+    long = save_finished(training("mbpo", seeds=(0, 1)), "runs", [0.0, 1.0], [9.0, 9.0])
+    answer = call("report", short.id, long.id)
+    expected = "NARL − MBPO, after the last epoch up to step 250: +1 [1, 1], NARL is better"
+    assert answer.out.splitlines()[2] == expected
+    assert answer.err.startswith(f"{POLE}: The trainings differ in their numbers of steps: ")
+    assert answer.err.count("\n") == 1
+
+
 def test_line_of_a_difference_has_a_sign_an_interval_and_the_better_one() -> None:
     columns = ["difference of", "better", "return", "difference", "low", "high", "seeds"]
     rows: list[list[Any]] = [
@@ -112,6 +125,23 @@ def test_trainings_of_different_code_are_said_to_be_so(call) -> None:
     assert answer.err.startswith(f"{POLE}: The code of the environment was changed between the ")
     assert answer.err.count("\n") == 1
     assert call("report", made[0]).err == ""
+
+
+def test_folder_of_a_sweep_is_no_run(call) -> None:
+    """`narl report runs/*` names the notes of a sweep, too."""
+    run = save_finished(training())
+    record_sweep(Path("runs"), [])
+    everything = sorted(map(str, Path("runs").glob("*")))
+    assert everything == ["runs/sweeps", str(run.path)]
+    assert call("report", *everything).out.startswith(f"{run.id}: SAC: ")
+    assert "'runs/sweeps'" in call("report", "runs/sweeps").err
+
+
+def test_report_without_outcomes_names_the_report_of_runs(call) -> None:
+    line = "--results: results holds no outcomes; first run `narl reproduce all --scale small`"
+    assert refusal(call) == line
+    save_finished(training())
+    assert refusal(call) == f"{line}; `narl report latest` draws the latest run of runs"
 
 
 def refusal(call, *arguments: str) -> str:

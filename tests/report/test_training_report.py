@@ -297,14 +297,28 @@ def test_a_training_that_was_better_only_at_the_end_is_not_said_to_be_better() -
     assert mean["difference"] == pytest.approx((5 + 5 - 9) / 3)
 
 
-def test_means_over_the_training_end_at_the_last_step_that_both_reached() -> None:
-    short = summary(training("narl", seeds=(0, 1)), [5.0, 7.0])
-    long = summary(training("mbpo", seeds=(0, 1)), [1.0, 2.0], [90.0, 90.0])
+def test_differences_end_at_the_last_step_that_both_reached() -> None:
+    """What a longer training did later makes it no better than the shorter one."""
+    short = summary(training("narl", seeds=(0, 1)), [5.0, 7.0], [7.0, 9.0])
+    long = summary(training("mbpo", seeds=(0, 1)), [1.0, 2.0], [2.0, 3.0], [90.0, 90.0])
     section = section_of(short, long)
-    last, mean = table_of(section, "differences")
-    assert (last["difference"], mean["difference"]) == (6.0 - 90.0, 6.0 - 1.5)
-    assert section.comparison is not None
-    assert "end at the last step that both reached" in section.comparison.caption
+    rows = [(row["return"], row["difference"]) for row in table_of(section, "differences")]
+    assert rows == [
+        ("after the last epoch up to step 500", 8.0 - 2.5),
+        ("mean up to step 500", 7.0 - 2.0),
+    ]
+    (warning,) = section.warnings
+    assert warning.startswith("The trainings differ in their numbers of steps")
+    assert [row["mean return"] for row in table_of(section, "results")] == [8.0, 90.0]
+    assert section_of(short, summary(training("mbpo"), [0.0], [0.0])).warnings == []
+
+
+def test_training_without_an_epoch_until_the_end_of_the_other_is_not_compared() -> None:
+    short, late = (summary(training(algo, seeds=(0, 1)), [5.0, 7.0]) for algo in ("narl", "mbpo"))
+    late.rows[0]["step"] = 1000
+    section = section_of(short, late)
+    assert section.comparison is None
+    assert len(section.warnings) == 1
 
 
 def test_what_else_the_trainings_differ_in_stands_below_the_table() -> None:
@@ -374,12 +388,7 @@ def test_difference_without_an_interval_is_left_out() -> None:
     longer = summary(training("mbpo", seeds=(0, 1)), [0.0, 0.0], [1.0, 1.0])
     table = section_of(first, longer, gap).comparison
     assert table is not None
-    assert [row[2] for row in table.rows] == ["after the last epoch", "mean over the training"]
-    assert ("differ in their numbers of steps" in table.caption) is True
-    level = summary(training("mbpo", seeds=(0, 1)), [0.0, 0.0])
-    table = section_of(first, level, summary(training("sac"), [5.0], [6.0])).comparison
-    assert table is not None
-    assert "differ in their numbers of steps" not in table.caption
+    assert [row[2] for row in table.rows] == ["after the last epoch up to step 250"]
 
 
 def test_titles_name_the_statistic() -> None:

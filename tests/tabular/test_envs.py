@@ -299,6 +299,11 @@ def test_make_reads_files_and_gymnasium(tmp_path):
     ("arguments", "line"),
     [
         ({"name": "riverswm"}, r"^env: unknown value 'riverswm'; did you mean 'riverswim'\?"),
+        (
+            {"name": "tanks:Tanks-v0"},
+            r"^env: unknown value 'tanks:Tanks-v0'; it must be one of riverswim, .*, six-arms, a "
+            r"file such as my.npz, or gym:ID for an environment of Gymnasium with a table$",
+        ),
         ({"name": "FrozenLake-v1"}, r"^env: unknown .*; did you mean 'gym:FrozenLake-v1'\?"),
         ({"name": "gym:FrozenLak-v1"}, r"^env: Gymnasium cannot make 'FrozenLak-v1': .*FrozenLake"),
         ({"name": "gym:CartPole-v1"}, r"^env: CartPole-v1 has no transition table P"),

@@ -157,9 +157,11 @@ def _trainings(config: Report) -> list[Section]:
     from narl.report.training_summary import summarise_training
     from narl.run_lookup import find_run
     from narl.storage import Run, default_root
+    from narl.sweeps.run_notes import without_notes
 
     root = default_root() if config.runs is None else config.runs
-    runs = {run.path.resolve(): run for run in (find_run(root, name) for name in config.run)}
+    names = without_notes(config.run) or config.run
+    runs = {run.path.resolve(): run for run in (find_run(root, name) for name in names)}
     tabular = [
         run
         for run in runs.values()
@@ -207,5 +209,14 @@ def load_outcomes(folder: Path, also: Path | None, scale: str | None) -> list[Ou
     if not outcomes:
         first = f"narl reproduce all --scale {scale or 'small'}"
         what = "outcomes" if scale is None else f"outcomes at scale {scale}"
-        raise InputError(f"--results: {folder} holds no {what}; first run `{first}`")
+        raise InputError(f"--results: {folder} holds no {what}; first run `{first}`{_or_runs()}")
     return outcomes
+
+
+def _or_runs() -> str:
+    """Return the command that draws a run, where there are runs and no outcomes."""
+    from narl.storage import default_root, list_run_ids, list_unfinished_runs
+
+    root = default_root()
+    has_runs = list_run_ids(root) or list_unfinished_runs(root)
+    return f"; `narl report latest` draws the latest run of {root}" if has_runs else ""

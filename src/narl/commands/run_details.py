@@ -222,3 +222,14 @@ def print_comparison(comparison: dict[str, Any]) -> None:
         console.print(f"{digits}  {name}", soft_wrap=True)
     console.print()
     console.print(table)
+    if len({*_steps(comparison["results"])}) > 1:
+        console.print(
+            "\nthe numbers of steps differ, and each return is that of its own last step; "
+            "`narl report RUN...` compares trainings up to a common step",
+            soft_wrap=True,
+        )
+
+
+def _steps(results: dict[str, list[Any]]) -> list[int]:
+    """Return the steps of the trainings, finished or not."""
+    return [x for name in ("steps", "step") for x in results.get(name, ()) if x is not None]

@@ -149,10 +149,12 @@ def compare_runs(arguments: Sequence[str]) -> int:
     args = parse(CompareRuns, "narl runs compare", arguments, example)
     from narl.commands.run_details import compare, print_comparison
     from narl.console import print_json
+    from narl.sweeps.run_notes import without_notes
 
-    if len(args.run) < 2:
-        raise InputError(f"RUN: {len(args.run)} given; two or more are compared, as `{example}`")
-    runs = [find_run(runs_folder(args.runs), run) for run in args.run]
+    names = without_notes(args.run)
+    if len(names) < 2:
+        raise InputError(f"RUN: {len(names)} given; two or more are compared, as `{example}`")
+    runs = [find_run(runs_folder(args.runs), name) for name in names]
     comparison = compare(runs)
     if args.json:
         print_json(comparison)

@@ -101,8 +101,7 @@ def is_chosen(summary: dict[str, Any], env: str | None, algo: str | None) -> boo
 def changed_options(config: dict[str, Any]) -> dict[str, Any]:
     """Return the options of a recorded configuration that differ from the defaults.
 
-    The defaults are those of the agent, or of the algorithm on this environment. Where this
-    version of narl cannot read the configuration, they are those of the default algorithm.
+    The defaults are those of the agent, or of the algorithm on this environment.
     """
     if config.get("experiment") == "train":
         from narl.deep import checked_config
@@ -110,15 +109,28 @@ def changed_options(config: dict[str, Any]) -> dict[str, Any]:
         try:
             changed = checked_config.changed_options(checked_config.config_from_record(config))
         except InputError:
-            default = vars(checked_config.make_config(str(config.get("env"))))
-            changed = without_defaults(config.get("settings") or {}, default)
-            return {name: x for name, x in changed.items() if name not in ("env", "algo")}
+            return _changed_settings(config)
         changed.pop("seeds", None)
         return changed
     from narl.tabular.options import AGENT_OPTIONS
 
     kind, options = AGENT_OPTIONS.get(str(config.get("agent"))), config.get("options") or {}
     return without_defaults(options, {} if kind is None else vars(kind()))
+
+
+def _changed_settings(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the changed options of a training that this version of narl cannot read.
+
+    An algorithm that only the user's code registers is compared with MBPO: as long as no radius
+    excludes members, its defaults are the same.
+    """
+    from narl.deep.algorithm_registry import ALGORITHMS
+    from narl.deep.checked_config import make_config, usual_settings
+
+    settings, algo = config.get("settings") or {}, str(config.get("algo"))
+    usual = make_config(str(config.get("env")), algo if algo in ALGORITHMS else "mbpo")
+    changed = without_defaults(settings, usual_settings(usual, settings))
+    return {name: x for name, x in changed.items() if name not in ("env", "algo")}
 
 
 def print_run_list(pairs: Sequence[tuple[Run | UnfinishedRun, dict[str, Any]]]) -> None:

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from narl import storage
 from narl.commands.executor_arguments import ExecutorArguments
+from narl.commands.runs_table import NUM_DIGITS
 from narl.console import (
     console_of,
     duration,
@@ -28,6 +29,7 @@ from narl.console import (
 from narl.display import counted
 from narl.host_memory import size_as_text
 from narl.interrupts import run_interruptible
+from narl.run_lookup import command_line
 from narl.sweeps.driver import Executor, drive
 from narl.sweeps.estimate import Estimate, checkpoint_size, estimate
 from narl.sweeps.planned_run import SweepRun
@@ -37,6 +39,8 @@ from narl.sweeps.tasks import Task, make_tasks, share_program
 
 REFRESH_SECONDS = 1.0
 STYLES = {"done": "green", "running": "bold", "failed": "red", "unfinished": "yellow"}
+MOST_NAMED = 4
+"""Runs up to which the command that draws them names each."""
 ORDER = ("running", "failed", "unfinished", "waiting", "done")
 
 
@@ -52,7 +56,7 @@ class SweepConsole:
         json: bool,
     ) -> None:
         self.runs, self.json = runs, json
-        self.root = root.absolute()  # workers may have another working folder
+        self.typed_root, self.root = root, root.absolute()  # workers work in other folders
         self.executor, self.arguments = executor, arguments
         self.status = SweepStatus(runs, self.root)
 
@@ -219,8 +223,16 @@ class SweepConsole:
             print_json({"counts": counts, "runs": runs, "seconds": round(seconds, 3)})
         else:
             stdout().print(f"{counts['done']} of {len(statuses)} runs are done")
+            if done := [status.run.id for status in statuses if status.state == "done"]:
+                stdout().print(f"`{self._report_command(done)}` draws them", soft_wrap=True)
         note_failures(statuses)
         return 0 if counts["done"] == len(statuses) else 1
+
+    def _report_command(self, ids: Sequence[str]) -> str:
+        """Return the command that draws these runs; where they are many, all of the folder."""
+        if len(ids) > MOST_NAMED:
+            return f"{command_line('report', str(self.typed_root))}/*"
+        return command_line("report", *(id_[-NUM_DIGITS:] for id_ in ids), runs=self.typed_root)
 
     # --- status ---------------------------------------------------------------------------------
 

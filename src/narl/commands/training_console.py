@@ -30,7 +30,7 @@ from narl.deep.loggers import Logger, tensorboard_logger, wandb_logger
 from narl.deep.training_run import run_training
 from narl.display import counted, figure, mean_figure
 from narl.errors import EnvironmentFault, Failure, system_error_line
-from narl.interrupts import run_with_checkpoint
+from narl.interrupts import STOPPING, run_with_checkpoint
 from narl.run_lookup import command_line
 from narl.storage import PART_SUFFIX, Run, UnfinishedRun
 
@@ -64,7 +64,7 @@ class TrainingConsole(NamedTuple):
             step = resumed_from[0] if resumed_from else None
             print_json(training_result(run, was_found, step))
         else:
-            print_training(run, was_found)
+            print_training(run, was_found, resumed=bool(resumed_from))
         return 0
 
     def _run_training(
@@ -105,10 +105,18 @@ class TrainingConsole(NamedTuple):
                 )
                 return result
 
-            resume = f"`{resume_command(config.run_id, config.env, self.runs)}` continues"
-            kept = "the last checkpoint, if there is one yet, is kept"
-            at_once = f"interrupted; {kept}; the same command or {resume}"
-            return run_with_checkpoint(train, resume, at_once)
+            resume = f"`{resume_command(config.run_id, config.env, self.runs)}`"
+
+            def stopping() -> str:
+                return STOPPING if bar.has_stepped else "stopping …"  # without a new checkpoint
+
+            def at_once() -> str:
+                step = self._kept_step(config)
+                kept = f"the checkpoint of step {step} is kept" if step else "no checkpoint yet"
+                does = "continues from there" if step else "begins anew"
+                return f"interrupted; {kept}; the same command or {resume} {does}"
+
+            return run_with_checkpoint(train, f"{resume} continues", at_once, stopping)
 
     def _open_loggers(self, config: Config) -> Iterator[Logger]:
         """Yield the loggers that were asked for."""
@@ -134,11 +142,18 @@ class TrainingConsole(NamedTuple):
     def _remaining(self, config: Config) -> str:
         """Describe the checkpoint from which a training that failed can continue."""
         resume = resume_command(config.run_id, config.env, self.runs)
-        part = runs_folder(self.runs) / f"{config.run_id}{PART_SUFFIX}"
-        step = UnfinishedRun(part, {}, 1).step
+        step, part = self._kept_step(config), self._part(config)
         if not step:
             return "there was no checkpoint yet"
         return f"the checkpoint of step {step} is kept in {part}, `{resume}` tries again from there"
+
+    def _part(self, config: Config) -> Path:
+        """Return the folder of the unfinished training."""
+        return runs_folder(self.runs) / f"{config.run_id}{PART_SUFFIX}"
+
+    def _kept_step(self, config: Config) -> int:
+        """Return the step of the newest checkpoint; 0 if there is none."""
+        return UnfinishedRun(self._part(config), {}, 1).step
 
 
 def training_result(run: Run, was_found: bool, resumed_from: int | None) -> dict[str, Any]:
@@ -155,8 +170,13 @@ def training_result(run: Run, was_found: bool, resumed_from: int | None) -> dict
     }
 
 
-def print_training(run: Run, was_found: bool, again: str = "--fresh") -> None:
-    """Print a finished training for people; ``again`` is the option that trains it again."""
+def print_training(
+    run: Run, was_found: bool, again: str = "--fresh", resumed: bool = False
+) -> None:
+    """Print a finished training for people; ``again`` is the option that trains it again.
+
+    The times are those of all commands that worked on it, which is said where it was ``resumed``.
+    """
     config, metrics = run.config, run.metrics
     can_be_solved = config.get("settings", {}).get("solved_return") is not None
     solved_column = ["solved at step"] if can_be_solved else []
@@ -179,7 +199,7 @@ def print_training(run: Run, was_found: bool, again: str = "--fresh") -> None:
     if was_found:
         console.print(f"found, not trained again ({again} trains it again)")
     else:
-        console.print(_times(metrics["seconds"]))
+        console.print(_times(metrics["seconds"], " in all, earlier commands included" * resumed))
     path = str(run.path)
     console.print(f"kept in {path}; `{command_line('report', path)}` draws it", soft_wrap=True)
     if any(figure(most) != figure(last) for last, (most, _) in zip(final, best, strict=True)):
@@ -213,8 +233,8 @@ def _reason_of_early_stop(run: Run) -> str:
     return ""
 
 
-def _times(seconds: dict[str, float]) -> str:
+def _times(seconds: dict[str, float], which: str) -> str:
     """Return the total time, and in brackets the activities that took at least a second."""
     long = {name: part for name, part in seconds.items() if name != "total" and part >= 1}
     parts = ", ".join(f"{name} {duration(part)}" for name, part in long.items())
-    return f"{duration(seconds['total'])}{f' ({parts})' if parts else ''}"
+    return f"{duration(seconds['total'])}{which}{f' ({parts})' if parts else ''}"

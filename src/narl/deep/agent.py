@@ -6,7 +6,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, Self, Unpack
+from typing import Any, Never, NoReturn, Self, Unpack
 
 import gymnasium
 import numpy as np
@@ -51,6 +51,7 @@ class Agent(AgentResults):
 
     Args:
         env: A Gymnasium id, a function that makes environments, or an environment (one seed).
+        *others: Nothing; all else is given by name.
         algo: The name of an algorithm, also of one that `register_algorithm` added.
         seed: The seed.
         seeds: Several seeds, which learn side by side, such as (0, 1, 2) or "0:3".
@@ -74,7 +75,7 @@ class Agent(AgentResults):
     def __init__(
         self,
         env: Env,
-        *,
+        *others: Never,
         algo: str | None = None,
         seed: int = 0,
         seeds: Sequence[int] | str | None = None,
@@ -83,6 +84,11 @@ class Agent(AgentResults):
         bonus: BonusFn | None = None,
         **options: Unpack[AgentSettings],
     ) -> None:
+        if others or "policy" in options:
+            raise InputError(
+                "policy: narl has no policy classes; the environment comes first, and hidden= sets "
+                'the layers of the networks: narl.NARL("Hopper-v5", hidden=(256, 256))'
+            )
         if algo is not None:
             if type(self) is not Agent:
                 kind = type(self).__name__

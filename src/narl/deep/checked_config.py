@@ -107,6 +107,7 @@ def check_config(config: Config, given: Collection[str] = ("steps",)) -> None:
     Where two fields contradict each other, the line names the one that was ``given``.
     """
     find_algorithm(config.algo)
+    _check_length(config, given)  # it names the true bound of the steps
     check_values(config)
     first, last, shortest, longest = _schedule(config)
     if not first <= last or min(shortest, longest) < 1:
@@ -137,7 +138,6 @@ def check_config(config: Config, given: Collection[str] = ("steps",)) -> None:
         )
     if config.anneal == "radius" and config.radius is None:
         raise InputError("anneal: radius cannot fall from none; give a radius, or anneal share")
-    _check_length(config, given)
 
 
 def _schedule(config: Config) -> tuple[int, ...]:
@@ -146,14 +146,14 @@ def _schedule(config: Config) -> tuple[int, ...]:
 
 
 def _check_length(config: Config, given: Collection[str]) -> None:
-    """Refuse a training that ends before its first update."""
+    """Refuse a training that ends before its first update; `check_values` is for other numbers."""
     steps, begin = config.steps, config.learn_after
-    if steps > begin:
+    if not type(steps) is type(begin) is int or begin < 1 or steps > begin:
         return
     name, first = "initial_steps", f"{begin} random steps come first"
     if begin > config.initial_steps:
         name, first = "learn_after", f"updates begin after {begin} steps"
-    if "steps" in given or name not in given or steps == 1:
+    if "steps" in given or name not in given or steps <= 1:
         raise InputError(
             f"steps: {steps} is too small; {first}, so at least {begin + 1}, "
             f"or give a smaller {name}"
@@ -208,17 +208,24 @@ def usual_config(config: Config) -> Config:
     return dataclasses.replace(usual, exclude=Config.exclude)
 
 
+def usual_settings(usual: Config, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the defaults by name, where these settings are given.
+
+    Updates begin after the initial steps, unless learn_after is given.
+    """
+    initial_steps = settings.get("initial_steps", usual.initial_steps)
+    is_usual = initial_steps == usual.initial_steps
+    return vars(usual) | ({} if is_usual else {"learn_after": initial_steps})
+
+
 def changed_options(config: Config) -> dict[str, Any]:
     """Return the options that differ from the defaults for the algorithm and the environment.
 
     Options without effect are left out, because a command that gives them is refused.
     """
-    usual = usual_config(config)
-    if config.initial_steps != usual.initial_steps:
-        # Updates begin after the initial steps, unless learn_after is given.
-        usual = dataclasses.replace(usual, learn_after=config.initial_steps)
+    usual = usual_settings(usual_config(config), vars(config))
     preset: dict[str, Any] = {} if config.preset == Config.preset else {"preset": config.preset}
-    return preset | without_defaults(options_with_effect(config), vars(usual))
+    return preset | without_defaults(options_with_effect(config), usual)
 
 
 def config_from_record(record: Mapping[str, Any]) -> Config:

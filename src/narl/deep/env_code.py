@@ -91,14 +91,19 @@ def foreign_module(env_id: str) -> str:
     return "" if module.partition(".")[0] in KNOWN_PACKAGES else module
 
 
-def env_module_problem(env_id: str) -> str:
+def env_module_problem(env_id: str, *, trusted: bool = False) -> str:
     """Return why an id that a stored run names, such as my_module:Env-v0, is not opened unasked.
 
     The module would be imported. Modules that are imported already, and those of Gymnasium and
-    narl, are no danger: then the answer is empty.
+    narl, are no danger: then the answer is empty, unless an id without a module is unknown.
     """
+    if ":" not in env_id and env_id not in gymnasium.registry:
+        return (
+            f"env: the run names {env_id!r}, which no imported module registers; in Python, import "
+            "the one that does, then call narl.load"
+        )
     module = foreign_module(env_id)
-    if not module or module in sys.modules:
+    if trusted or not module or module in sys.modules:
         return ""
     return (
         f"env: the run names {env_id}, which would import the module {module!r}; if you trust the "

@@ -17,6 +17,7 @@ from narl.deep.config import CHECKPOINT_EVERY, Config
 from narl.deep.run_artifacts import not_written_by_narl
 from narl.deep.training_session import LOG
 from narl.errors import InputError
+from narl.options import as_argument
 from narl.storage.checkpoints import has_checkpoints, load_checkpoint, newest_step, save_checkpoint
 from narl.storage.folder import refuse_links, remove_folder
 from narl.storage.folder_lock import lock_folder
@@ -43,9 +44,15 @@ def extension_problem(config: Config) -> str:
         return f"{config.steps} steps end in the middle of an epoch (such as {good} would not)"
     enough = min(max(config.holdout_most, config.model_batch), config.buffer)
     if config.uses_model and config.steps < enough:
+        smaller = [
+            as_argument(name, config.steps)
+            for name in ("holdout_most", "model_batch")
+            if getattr(config, name) > config.steps
+        ]
         return (
             f"with a model the results of fewer than {enough} steps (the larger one of "
-            "holdout_most and model_batch) depend on the number of steps in their last bits"
+            "holdout_most and model_batch) depend on the number of steps in their last bits; with "
+            f"{' '.join(smaller)} they would not"
         )
     return ""
 

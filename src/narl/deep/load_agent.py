@@ -79,8 +79,8 @@ def load(
     given = {"env": env, "termination": termination, "select": select, "bonus": bonus}
     missing = _missing_parts(saved.record, given)
     agent._no_env = missing.pop("env", "")
-    if env is None and not trust_env_module and not agent._no_env:
-        agent._no_env = env_module_problem(config.env)
+    if env is None and not agent._no_env:
+        agent._no_env = env_module_problem(config.env, trusted=trust_env_module)
     no_state = "" if saved.state else f"learn: {saved.no_state}, or make a new agent"
     agent._learner.problem = no_state or next(iter(missing.values()), "")
     if saved.state is not None and saved.env_code and not agent._no_env:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from narl.deep.algorithm_registry import step_rule_of
 from narl.deep.bonus import BonusFn
 from narl.deep.bonus_state import init_bonus_state
+from narl.deep.checked_config import used_options
 from narl.deep.config import Config
 from narl.deep.ensemble import Prediction
 from narl.deep.make_environment import EnvSource
@@ -82,6 +83,8 @@ def check_functions(config: Config, parts: UserParts, obs_dim: int, action_dim: 
                 "select: it has no effect with optimism_at update, where the radius decides; leave "
                 "one of them out"
             )
+        if given is not None and name == "bonus" and "noise" in used_options(config):
+            _refuse_replaced_noise(config)
         if function is None or getattr(function, "__module__", "").startswith("narl."):
             continue
         if not callable(function):
@@ -95,6 +98,20 @@ def check_functions(config: Config, parts: UserParts, obs_dim: int, action_dim: 
                 f"{name}: the function, called with ({arguments}) of {_NUM_ROWS} steps, gives "
                 f"{result}; it must give {expected}"
             )
+
+
+def _refuse_replaced_noise(config: Config) -> None:
+    """Refuse noise on the rewards, the algorithm's own bonus, beside one that takes its place."""
+    own = step_rule_of(config)
+    if own is None or own.bonus is None or config.noise == "model":
+        return
+    right = "leave it out, or take narl.MBPO with the bonus, which draws models in the same way"
+    if config.noise == "both":
+        right = "give 'model', which chooses among the models in the same way"
+    raise InputError(
+        f"noise: {config.noise!r} has no effect on rewards beside a bonus, which takes the place "
+        f"of their noise; {right}"
+    )
 
 
 def _try_out(

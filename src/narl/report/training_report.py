@@ -71,6 +71,7 @@ def _section(env: str, trainings: Sequence[TrainingSummary]) -> Section:
         title=env,
         introduction=[
             *_warning_of_code(trainings),
+            *_warning_of_steps(trainings),
             *(Introduction(_state(label, x), x.command) for label, x in labelled.items()),
         ],
         charts=[_with_gaps(chart) for chart in charts],
@@ -90,6 +91,16 @@ def _warning_of_code(trainings: Sequence[TrainingSummary]) -> list[Introduction]
         "been given the same task."
     )
     return [Introduction(text, command="")] if len(codes) > 1 else []
+
+
+def _warning_of_steps(trainings: Sequence[TrainingSummary]) -> list[Introduction]:
+    """Return a warning if the trainings were not given the same number of steps."""
+    text = (
+        "The trainings differ in their numbers of steps: curves and tables show each to its own "
+        "end; a difference is taken up to the last step that both reached."
+    )
+    is_fair = len({training.rows[-1]["step"] for training in trainings}) == 1
+    return [] if is_fair else [Introduction(text, command="")]
 
 
 def _state(label: str, training: TrainingSummary) -> str:
@@ -281,11 +292,6 @@ def _difference_table(labelled: Labelled) -> Table | None:
         caption += " The first training is compared with each of the others."
     if any(len(training.config.seeds) == 1 for training in labelled.values()):
         caption += " A training of one seed has no interval and is left out."
-    if len({training.rows[-1]["step"] for training in compared.values()}) > 1:
-        caption += (
-            " The trainings differ in their numbers of steps: after the last epoch each is taken "
-            "at its own last step; means over the training end at the last step that both reached."
-        )
     columns = ["difference of", "better", "return", "difference", "low", "high", "seeds"]
     return Table("differences", "Differences", columns, rows, caption)
 
@@ -310,12 +316,22 @@ def _unfair(labelled: Labelled) -> list[str]:
 def _returns_to_compare(
     first: TrainingSummary, second: TrainingSummary
 ) -> dict[str, tuple[Float[np.ndarray, " N"], Float[np.ndarray, " K"]]]:
-    """Return the returns of all seeds of both trainings, by what they are."""
-    last_step = min(first.rows[-1]["step"], second.rows[-1]["step"])
-    found = {"after the last epoch": (_last_returns(first), _last_returns(second))}
-    if max(len(first.rows), len(second.rows)) > 1:
-        means = _mean_returns(first, last_step), _mean_returns(second, last_step)
-        found["mean over the training"] = means
+    """Return the returns of all seeds of both trainings, by what they are.
+
+    They end at the last step that both reached; one of them may have no epoch until then.
+    """
+    steps = first.rows[-1]["step"], second.rows[-1]["step"]
+    own, other = (
+        [_returns_of(row) for row in training.rows if row["step"] <= min(steps)]
+        for training in (first, second)
+    )
+    if not own or not other:
+        return {}
+    until = f" up to step {min(steps):,}" if steps[0] != steps[1] else ""
+    found = {f"after the last epoch{until}": (own[-1], other[-1])}
+    if max(len(own), len(other)) > 1:
+        means = np.mean(own, axis=0), np.mean(other, axis=0)
+        found[f"mean{until or ' over the training'}"] = means
     return found
 
 
@@ -329,15 +345,6 @@ def _pairs(labels: Sequence[str]) -> list[tuple[str, str]]:
 def _last_returns(training: TrainingSummary) -> Float[np.ndarray, " N"]:
     """Return the returns of all seeds after the last epoch, with NaN for missing ones."""
     return _returns_of(training.rows[-1])
-
-
-def _mean_returns(training: TrainingSummary, last_step: int) -> Float[np.ndarray, " N"]:
-    """Return the mean returns of all seeds up to a step, with NaN where one is missing."""
-    rows = [row for row in training.rows if row["step"] <= last_step]
-    num_seeds = len(training.config.seeds)
-    returns = [_returns_of(row) for row in rows] or [np.full(num_seeds, np.nan)]
-    means: Float[np.ndarray, " N"] = np.mean(returns, axis=0)
-    return means
 
 
 def _returns_of(row: Mapping[str, Any]) -> Float[np.ndarray, " N"]:

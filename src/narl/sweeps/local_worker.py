@@ -38,7 +38,7 @@ def main() -> int:
 
     try:
         with warnings_as_notes():
-            run_with_checkpoint(work, at_once="stopped; the last checkpoint is kept")
+            run_with_checkpoint(work, at_once=lambda: "stopped; the last checkpoint is kept")
     except KeyboardInterrupt as stop:
         note(str(stop) or "stopped")
         os._exit(STOPPED)  # a program that is still running cannot be stopped otherwise

@@ -104,6 +104,11 @@ def record_sweep(root: Path, runs: Sequence[SweepRun]) -> Path:
     return path
 
 
+def without_notes(names: Sequence[str]) -> list[str]:
+    """Return what names runs, without the folder of these notes, which FOLDER/* names too."""
+    return [x for x in names if Path(x).name != SWEEPS or not any(Path(x).glob("sweep-*.json"))]
+
+
 def recorded_runs(root: Path) -> list[SweepRun]:
     """Return the runs of every sweep that was executed in a folder of runs, each once."""
     runs: dict[str, SweepRun] = {}

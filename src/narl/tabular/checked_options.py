@@ -8,6 +8,7 @@ import typing
 from collections.abc import Iterable
 from typing import Any, Literal
 
+from narl.display import in_words
 from narl.errors import InputError, NoEffect, unknown
 from narl.options import (
     OptionField,
@@ -84,7 +85,7 @@ def _preset_options(agent: str, preset: str) -> AgentOptions:
         raise NoEffect(
             "preset",
             f"{preset!r} has no effect with agent {agent}, "
-            f"only with {' and '.join(PRESETS[preset])}; leave it out",
+            f"only with {in_words([*PRESETS[preset]])}; leave it out",
         )
     return PRESETS[preset][agent]
 

@@ -360,7 +360,8 @@ def _unknown_environment(name: str) -> InputError:
     base = name.rpartition("-v")[0]
     versions = sorted(id_ for id_ in gymnasium.registry if id_.rpartition("-v")[0] == base != "")
     if not versions:
-        return unknown("env", name, ENVIRONMENTS)
+        others = "a file such as my.npz, or gym:ID for an environment of Gymnasium with a table"
+        return InputError(f"{unknown('env', name, ENVIRONMENTS)}, {others}")
     present = name if name in versions else versions[-1]
     return InputError(
         f"env: unknown value {name!r}; did you mean 'gym:{present}'? Gymnasium's environments "
