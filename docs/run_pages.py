@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import shlex
 import statistics
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -46,6 +47,13 @@ TRAININGS = (
 TABULAR = (
     "A table has the [terms of Eq. 1](../metrics.md#per-episode) of every seed, summed over the "
     "episodes, and their means over seeds."
+)
+MOST_TABLES = 300
+"""Runs up to which a page has a table for each; with more it has a line of regrets."""
+REGRETS = (
+    "Below a run stand the regrets of its seeds, summed over the episodes and in the order of the "
+    "seeds. The other [terms of Eq. 1](../metrics.md#per-episode) of every seed are in the file of "
+    "the outcome, to which the link of a run leads."
 )
 SCORES = {
     "solved_episode": "*Solved episode*: the episode at which [Deep Sea is "
@@ -97,6 +105,7 @@ def run_page(outcome: Outcome) -> str:
     parts = [f"# {outcome.id}: every run", facts, OPTIONS, tables_in_words(outcome)]
     parts += [ids_in_words(same), *overview(runs)]
     field = "trainings" if outcome.trainings else "tabular_runs"
+    is_long = len(runs) > MOST_TABLES
     for place, (run, config, id_) in enumerate(zip(runs, configs, ids, strict=True)):
         has_numbers = isinstance(run, Training) or bool(run.seed_scores)
         about = [f"run `{run.run}`", *facts_of(run)]
@@ -107,7 +116,7 @@ def run_page(outcome: Outcome) -> str:
             f"`{run.command}`",
             *([] if id_ == run.run else [f"The id that this command leads to now: `{id_}`"]),
             f"Options: {options_in_words(config)}",
-            *([f"```text\n{numbers_of(run, config)}\n```"] if has_numbers else []),
+            *([f"```text\n{numbers_of(run, config, is_long)}\n```"] if has_numbers else []),
         ]
     return "\n\n".join(parts) + "\n"
 
@@ -120,6 +129,8 @@ def tables_in_words(outcome: Outcome) -> str:
     names = {name for run in runs for name in run.seed_scores}
     further = [text for name, text in SCORES.items() if name in names]
     swept = [SWEPT] if any(run.swept for run in runs) else []
+    if len(runs) > MOST_TABLES and names:
+        return " ".join([REGRETS, *swept])
     return " ".join([TABULAR if names else NO_SCORES, *further, *swept])
 
 
@@ -265,8 +276,12 @@ def options_in_words(config: Config | TabularConfig) -> str:
 # --- numbers --------------------------------------------------------------------------------------
 
 
-def numbers_of(run: Training | TabularRun, config: Config | TabularConfig) -> str:
-    """Return the numbers of every seed as a table in plain text."""
+def numbers_of(
+    run: Training | TabularRun, config: Config | TabularConfig, short: bool = False
+) -> str:
+    """Return the numbers of every seed as a table in plain text, or ``short``: regrets alone."""
+    if isinstance(run, TabularRun) and short:
+        return textwrap.fill(", ".join(map(format_number, run.seed_scores["regret"])), 100)
     if isinstance(run, TabularRun):
         heads = ["seed", *(name.replace("_", " ") for name in run.seed_scores)]
         seeds: list[list[Any]] = [list(row) for row in zip(*run.seed_scores.values(), strict=True)]

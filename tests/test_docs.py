@@ -36,7 +36,7 @@ PAGES = (
     *("architecture.md", "decomposition.md", "diagnostics.md", "formats.md", "metrics.md"),
     *("own-environment.md", "own-mdp.md", "own-optimism.md", "reproduction.md", "resume.md"),
     *("rivals.md", "start.md", "sweeps.md", "training.md", "tutorial.md", "tutorial-deep.md"),
-    "../README.md",
+    *("when-optimism-pays.md", "../README.md"),
 )
 FENCE = re.compile(r"^```(\S+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = r"(?<![\w.])[-−]?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)"

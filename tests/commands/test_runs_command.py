@@ -174,6 +174,7 @@ def test_runs_are_compared_by_results_and_options(call, tabular_runs):
     assert result["options"]["c"] == ["0.1", "1.5", "none"]
     lines = call("runs", "compare", *names).out.splitlines()
     assert ["c", "0.1", "1.5", "none"] in [line.split() for line in lines]
+    assert "narl report" not in "".join(lines)  # which has intervals of trainings only
     # psrl has no number of members by default, but all three runs have the same.
     assert list(result["options"]) == ["c"]
     answer = call("runs", "compare", "latest")
@@ -201,7 +202,9 @@ def test_comparison_of_unequal_lengths_says_so(call):
     short, long, other = (f"train-{algo}" for algo in steps)
     lines = call("runs", "compare", short, long).out.splitlines()
     assert lines[-1].startswith("the numbers of steps differ, and each return is that of its own")
-    assert "the numbers of steps" not in call("runs", "compare", short, other).out
+    equal = call("runs", "compare", short, other).out
+    assert "the numbers of steps" not in equal
+    assert equal.endswith("`narl report RUN...` gives differences with intervals\n")
     Path("runs/sweeps").mkdir()
     Path("runs/sweeps/sweep-0123456789.json").write_text("{}")
     everything = sorted(map(str, Path("runs").glob("*")))  # as the shell expands runs/*

@@ -115,7 +115,9 @@ def test_run_without_what_it_needs_is_refused(whole, short, tmp_path):
         (
             changed_run(short, quick_config("narl", steps=40)),
             60,
-            "in their last bits; with --holdout-most 40 --model-batch 40 they would not; train all",
+            "in their last bits; with --holdout-most 40 --model-batch 40 they would not; train all "
+            "60 steps from the beginning, or go on in Python without the guarantee of equal bits: "
+            f'`narl.load("{short.path}").learn(20)`',
         ),
         (dataclasses.replace(short, environment={"narl": "0.0"}), 60, "narl 0.0 made"),
         (changed_run(short, steps=None), 60, "does not hold what narl writes"),

@@ -114,8 +114,8 @@ def test_tables_hold_means_medians_and_worst_seeds(cells):
     assert own.rows[agents.index(fair.OPSRL)][1 + SIZE.mdps.index("Deep Sea 10")] is None
     rows = {tuple(row[:2]): row[2:] for row in regret.rows}
     tuned = rows["RiverSwim", fair.GAUSSIAN]
-    assert tuned[0] == "c = 0.001"  # the second value
-    assert tuned[1:7] == [101.0] * 3 + [102.0] * 3  # tuned, and the default: the third value
+    assert tuned[0] == "c = 0.0002"  # the second value
+    assert tuned[1:7] == [101.0] * 3 + [103.0] * 3  # tuned, and the default: the fourth value
     assert {claim.id for claim in findings.claims} == {"fair-narl-best", "fair-riverswim"}
     assert all(claim.is_ours for claim in findings.claims)
 
@@ -147,6 +147,9 @@ def test_caption_counts_tuned_values_at_the_edge_of_their_grid(cells):
     own = fair.analyse("small", fake_results(regrets, cells)).tables[1]
     # Eleven dials on four MDPs, OPSRL not on Deep Sea. The first value is best but on RiverSwim.
     assert "32 of the 43 tuned values" in own.caption
+    # Where every value is as good, none lies at an edge.
+    own = fair.analyse("small", fake_results(lambda *cell: 10.0, cells)).tables[1]
+    assert "0 of the 43 tuned values" in own.caption
 
 
 def test_claims_follow_the_reported_seeds(cells):

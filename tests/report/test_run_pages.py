@@ -94,6 +94,16 @@ def test_page_of_tabular_runs_has_scores_and_means(pages: ModuleType) -> None:
     assert now in second
 
 
+def test_page_of_many_runs_has_a_line_of_regrets_for_each(
+    pages: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "MOST_TABLES", 1)
+    page = pages.run_page(tabular_outcome())
+    assert pages.REGRETS in page
+    assert pages.TABULAR not in page
+    assert page.count("```text\n1, 3\n```") == 2
+
+
 def test_page_of_trainings_has_the_curve_and_the_options_of_the_preset(pages: ModuleType) -> None:
     config = make_config("InvertedPendulum-v4", "mbpo", seeds=(0, 1))
     training = Training(
@@ -144,5 +154,5 @@ def test_runs_of_an_outcome_without_scores_are_the_cells_of_its_experiment(
     assert "```" not in page
     _, first, *_ = page.split("## Run ")
     assert f"run `{runs[0]}`, 20 episodes, swept: `c`\n" in first
-    assert "--seeds 2000,2001,900,901 --episodes 20 --c 0.0002`" in first
+    assert "--seeds 2000,2001,900,901 --episodes 20 --c 4e-05`" in first
     assert pages.list_runs(listed) == listed

@@ -110,7 +110,7 @@ def test_one_seed_has_an_infinite_interval():
     assert stats.difference([1.0], [5.0, 6.0]).high == np.inf
     found = stats.compare([1.0], [5.0])
     assert (found.detectable, found.seeds_needed) == (np.inf, np.inf)
-    assert found.improvement == (1.0, 0.0, 1.0)
+    assert found.probability_lower == (1.0, 0.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -159,6 +159,15 @@ def test_improvement_of_two_seeds_by_hand():
 def test_improvement_of_separate_samples_is_certain_and_infinity_is_the_largest():
     assert stats.improvement_interval([1, 2, 3], [4, 5, np.inf]) == (1.0, 1.0, 1.0)
     assert stats.improvement_interval([np.inf] * 3, [np.inf] * 3) == (0.5, 0.5, 0.5)
+
+
+def test_improvement_does_not_depend_on_which_seeds_are_paired():
+    """Pairs drawn together would count their own comparison too often: here all of them are won."""
+    x, y = np.array([1.0, 3.0, 5.0]), np.array([2.0, 4.0, 6.0])
+    own = stats.compare(x, y, paired=True).probability_lower
+    assert own == stats.improvement_interval(x, y)
+    assert own.estimate == pytest.approx(2 / 3)
+    assert own.low < own.estimate < own.high
 
 
 def test_improvement_agrees_with_brute_force():
@@ -221,7 +230,9 @@ def test_comparison_uses_the_spread_of_differences_if_paired():
     pooled = np.sqrt((x.var(ddof=1) + y.var(ddof=1)) / 2)
     assert apart.detectable == pytest.approx(stats.detectable_difference(pooled, 4))
     assert paired.seeds_needed < apart.seeds_needed
-    assert paired.improvement.estimate == pytest.approx(stats.probability_of_improvement(x, y))
+    assert paired.probability_lower.estimate == pytest.approx(
+        stats.probability_of_improvement(x, y)
+    )
 
 
 # --- over tasks -------------------------------------------------------------------------------

@@ -108,6 +108,8 @@ def main(arguments: Sequence[str]) -> int:
         verdicts = Counter(claim["verdict"] for item in done for claim in item["claims"])
         counts = {verdict: verdicts[verdict] for verdict in ("holds", "fails", "undecided")}
         print_json({"scale": config.scale, "claims": counts, "outcomes": done})
+    elif done and config.scale == "smoke":
+        print("At smoke scale every claim stays undecided, whatever the numbers; see --scale small")
     return 0
 
 

@@ -225,9 +225,12 @@ def print_comparison(comparison: dict[str, Any]) -> None:
     if len({*_steps(comparison["results"])}) > 1:
         console.print(
             "\nthe numbers of steps differ, and each return is that of its own last step; "
-            "`narl report RUN...` compares trainings up to a common step",
+            "`narl report RUN...` compares trainings up to a common step, with intervals",
             soft_wrap=True,
         )
+    elif all(comparison["results"].get("algorithm", [None])):  # all are trainings
+        line = "\n`narl report RUN...` gives differences with intervals"
+        console.print(line, style="dim", soft_wrap=True)
 
 
 def _steps(results: dict[str, list[Any]]) -> list[int]:

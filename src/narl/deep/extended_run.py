@@ -75,9 +75,13 @@ def extended_config(run: storage.Run, steps: int) -> Config:
     if steps <= done:
         raise InputError(f"steps: {steps} given; {run.id} has {done} already, so give more")
     if problem := extension_problem(config):
+        inexact = (
+            f", or go on in Python without the guarantee of equal bits: "
+            f'`narl.load("{run.path}").learn({steps - done})`'
+        )
         raise InputError(
             f"extend: {run.id} cannot be extended, as {problem}; train all {steps} steps from the "
-            "beginning"
+            f"beginning{inexact if keeps_data(run) else ''}"
         )
     if not keeps_data(run):
         raise InputError(

@@ -265,7 +265,7 @@ def _overall_charts(scores: Mapping[str, Float[np.ndarray, "T N"]]) -> list[Char
             "",
             "probability of a larger score than MBPO",
             [
-                interval_series(label, improvement_interval(scores[MBPO], runs, paired=True))
+                interval_series(label, improvement_interval(scores[MBPO], runs))
                 for label, runs in scores.items()
                 if label != MBPO
             ],

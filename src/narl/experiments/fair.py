@@ -36,23 +36,27 @@ GAUSSIAN, BOOTSTRAP, PRIOR = "NARL Gaussian", "NARL bootstrap", "NARL bootstrap 
 NARL_UCBVI, GREEDY = "NARL-UCBVI", "greedy"
 PSRL, OPSRL = "PSRL, strong prior", "OPSRL, strong prior"
 NARL = (GAUSSIAN, BOOTSTRAP, PRIOR, NARL_UCBVI)
-_SCALES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-_SIZES_OF_ENSEMBLES = (3, 10, 20, 50)
+_SCALES = (1e-5, 1e-4, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+_SIZES_OF_ENSEMBLES = (2, 3, 10, 20, 50)
 _STRONG = {"preset": "strong-prior"}
 AGENTS: dict[str, TunedAgent] = {
-    GAUSSIAN: TunedAgent("narl-ucrl", {}, "c", (2e-4, 0.001, 0.005, 0.02, 0.1, 0.5), 0.005),
+    GAUSSIAN: TunedAgent(
+        "narl-ucrl", {}, "c", (4e-5, 2e-4, 0.001, 0.005, 0.02, 0.1, 0.5, 2.0), 0.005
+    ),
     BOOTSTRAP: TunedAgent("narl-ucrl", {"noise": "bootstrap"}, "members", _SIZES_OF_ENSEMBLES, 10),
     PRIOR: TunedAgent(
         "narl-ucrl", {"noise": "bootstrap-prior"}, "members", _SIZES_OF_ENSEMBLES, 10
     ),
-    NARL_UCBVI: TunedAgent("narl-ucbvi", {}, "c", (1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0), 1.0),
+    NARL_UCBVI: TunedAgent(
+        "narl-ucbvi", {}, "c", (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0), 1.0
+    ),
     "UCBVI Hoeffding": TunedAgent("ucbvi", {}, "scale", _SCALES, 1.0),
     "UCBVI Bernstein": TunedAgent("ucbvi", {"bonus": "bernstein"}, "scale", _SCALES, 1.0),
     "UCBVI simplified": TunedAgent("ucbvi", {"bonus": "simplified"}, "scale", _SCALES, 1.0),
     "UCRL2": TunedAgent("ucrl2", {}, "scale", _SCALES, 1.0),
-    PSRL: TunedAgent("psrl", _STRONG, "tau", (1.0, 10.0, 100.0, 1e4, 1e6), 1e4),
-    OPSRL: TunedAgent("opsrl", _STRONG, "tau", (1.0, 100.0, 1e4, 1e6), 1e4),
-    "RLSVI": TunedAgent("rlsvi", {}, "c", (1e-4, 1e-3, 0.01, 0.1, 1.0), 0.1),
+    PSRL: TunedAgent("psrl", _STRONG, "tau", (0.1, 1.0, 10.0, 100.0, 1e4, 1e6, 1e8), 1e4),
+    OPSRL: TunedAgent("opsrl", _STRONG, "tau", (0.1, 1.0, 100.0, 1e4, 1e6, 1e8), 1e4),
+    "RLSVI": TunedAgent("rlsvi", {}, "c", (1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0), 0.1),
     GREEDY: TunedAgent(GREEDY, {}, "", (0.0,), 0.0),
 }
 MDPS: dict[str, tuple[dict[str, Any], int]] = {
@@ -191,14 +195,20 @@ class Comparison:
         return [100 * self.score(agent, values, kind) for kind in (np.mean, np.median, np.max)]
 
     def count_edges(self) -> tuple[int, int]:
-        """Return the tuned values that are the smallest or largest of their grid, and all."""
-        tuned = [
-            self.best_on(agent, mdp) in (dial.values[0], dial.values[-1])
-            for agent, dial in AGENTS.items()
-            for mdp in self.mdps
-            if dial.dial and (agent, mdp) not in SKIPPED
-        ]
-        return sum(tuned), len(tuned)
+        """Return the tuned values that are the smallest or largest of their grid, and all.
+
+        Where the neighbour is as good, as where every regret is the smallest possible, the value
+        does not count.
+        """
+        at_edge = []
+        for agent, tuned in AGENTS.items():
+            for mdp in self.mdps if tuned.dial else ():
+                if (agent, mdp) in SKIPPED:
+                    continue
+                means = [float(self._tuning[agent, mdp, v].mean()) for v in tuned.values]
+                best = min(means)
+                at_edge.append(best == means[0] < means[1] or best == means[-1] < means[-2])
+        return sum(at_edge), len(at_edge)
 
     def seed_scores(self, agent: str) -> Float[np.ndarray, " N"]:
         """Return the geometric mean over MDPs per reported seed, with one value for all MDPs."""

@@ -122,7 +122,7 @@ def _describe(item: JudgedPart, quantity: str) -> str:
         return f"{line} Undecided: one seed has no interval."
     line += (
         f" Difference {_interval(*comparison.mean)}, n = {comparison.num_seeds}, "
-        f"P(lower) = {comparison.improvement.estimate:.2f}."
+        f"P(lower) = {comparison.probability_lower.estimate:.2f}."
     )
     if _side(*comparison.iqm[1:]) != _side(*comparison.mean[1:]):
         line += f" Difference of the interquartile means {_interval(*comparison.iqm)}."
@@ -196,7 +196,7 @@ def comparison_table(
             found = item.comparison
             row: list[Any] = [claim, item.part.x_name, item.part.y_name, item.verdict]
             row += [float(np.mean(item.part.x)), float(np.mean(item.part.y))]
-            row += [*found.mean, *found.iqm, *found.improvement]
+            row += [*found.mean, *found.iqm, *found.probability_lower]
             rows.append([*row, found.num_seeds, found.detectable, found.seeds_needed])
     return Table(
         id_,
@@ -218,11 +218,14 @@ def difference_table(
 ) -> Table:
     """Return the table of differences control − variant, with a row per task and variant.
 
-    ``tasks`` has one value per seed, by task and variant. ``first`` is the title of the first
-    column, which names the task and the variant.
+    ``tasks`` has one value per seed, by task and variant; a variant may have only the first seeds
+    of the control. ``first`` is the title of the first column, which names the task and the
+    variant.
     """
     judged = {
-        f"{task}: {name}": judge_lower([Part(control, values[control], name, own)], quantity)
+        f"{task}: {name}": judge_lower(
+            [Part(control, values[control][: len(own)], name, own)], quantity
+        )
         for task, values in tasks.items()
         for name, own in values.items()
         if name != control

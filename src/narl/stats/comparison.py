@@ -25,7 +25,7 @@ class Comparison(NamedTuple):
 
     Example:
         >>> comparison = narl.stats.compare([3.0, 4.0, 5.0, 4.0], [6.0, 7.0, 8.0, 7.0])
-        >>> comparison.mean.estimate, comparison.improvement.estimate, comparison.num_seeds
+        >>> comparison.mean.estimate, comparison.probability_lower.estimate, comparison.num_seeds
         (-3.0, 1.0, 4)
     """
 
@@ -33,7 +33,7 @@ class Comparison(NamedTuple):
     """The difference of the means."""
     iqm: Interval
     """The difference of the interquartile means."""
-    improvement: Interval
+    probability_lower: Interval
     """The probability that a run of x is lower than a run of y."""
     detectable: float
     """The smallest difference of the means that this number of seeds detects (power 0.8)."""
@@ -62,17 +62,15 @@ def probability_of_improvement(x: ArrayLike, y: ArrayLike) -> float:
     return float(_wins(first, second).mean())
 
 
-def improvement_interval(
-    x: ArrayLike, y: ArrayLike, *, paired: bool = False, confidence: float = 0.95
-) -> Interval:
+def improvement_interval(x: ArrayLike, y: ArrayLike, *, confidence: float = 0.95) -> Interval:
     """Return `probability_of_improvement` with its bootstrap interval, cut to [0, 1].
 
-    Runs are resampled within each task; with ``paired`` the same seeds are drawn in both arms.
+    Runs are resampled within each task, in each arm by themselves, also where seeds are shared: a
+    resample that draws a seed twice in both arms would count its own pair four times.
 
     Args:
         x: Values [runs] or [tasks, runs].
         y: Values of the other algorithm, with the same tasks.
-        paired: Whether ``x`` and ``y`` have the same seeds in the same order.
         confidence: The share of samples whose interval should hold the true value.
 
     Example:
@@ -80,15 +78,14 @@ def improvement_interval(
         >>> round(interval.estimate, 3), interval.low < 0.5, interval.high  # undecided
         (0.778, True, 1.0)
     """
-    first, second, paired = _arms(x, y, paired=paired)
+    first, second, _ = _arms(x, y)
     wins = _wins(first, second)
     estimate = float(wins.mean())
-    x_counts, y_counts = resample_both(first.shape, second.shape, paired)
+    x_counts, y_counts = resample_both(first.shape, second.shape, False)
     lower = np.einsum("btn,tnm->btm", x_counts, wins, optimize=True)
     pairs = first.shape[1] * second.shape[1]
     draws = np.einsum("btm,btm->b", lower, y_counts) / (pairs * len(first))
-    arms = (first,) if paired else (first, second)
-    low, high = stretched_interval(estimate, draws, arms, confidence)
+    low, high = stretched_interval(estimate, draws, (first, second), confidence)
     return Interval(estimate, max(float(low), 0.0), min(float(high), 1.0))
 
 
@@ -196,7 +193,7 @@ def compare(
     return Comparison(
         mean,
         difference(x, y, statistic="iqm", paired=paired, confidence=confidence),
-        improvement_interval(x, y, paired=paired, confidence=confidence),
+        improvement_interval(x, y, confidence=confidence),
         detectable_difference(std, num_seeds, paired=paired),
         seeds_to_detect(mean.estimate, std, paired=paired),
         num_seeds,
