@@ -260,9 +260,12 @@ def test_termination_of_a_preset_made_by_hand_is_known():
     [
         (lambda: narl.NARL("Hoper-v5"), "env: unknown environment 'Hoper-v5'; did you mean 'Hop"),
         (lambda: narl.NARL("Hoper-v5"), "If a module of yours registers it, write module:id"),
-        (lambda: narl.NARL("MlpPolicy", ENV), "policy: narl has no policy classes; the environm"),
+        (lambda: narl.NARL("MlpPolicy", ENV), "policy: narl has no policy classes; only the"),
         (lambda: narl.SAC(ENV, "MlpPolicy"), r"policy: .* hidden= sets the layers of the networks"),
-        (lambda: narl.NARL(env=ENV, policy="MlpPolicy"), "policy: narl has no policy classes; the"),
+        (
+            lambda: narl.NARL(env=ENV, policy="MlpPolicy"),
+            "policy: narl has no policy classes; only the",
+        ),
         (lambda: narl.NARL(7), "env: int is neither an id nor a function"),
         (lambda: narl.NARL(ENV, epochs=3), "option: unknown value 'epochs'; did you mean"),
         (lambda: narl.MBPO(ENV, radius=0.1), "radius: .* mbpo, only with narl"),

@@ -127,6 +127,8 @@ def test_forms_for_a_gpu_have_the_same_loss_and_gradients(beta, monkeypatch):
         return loss(weights), module.holdout_error(weights, scale, x[0], y[0], present)
 
     plain = compute()
+    monkeypatch.setattr(module, "BLOCK", 2)
+    monkeypatch.setattr(module, "GPU_BLOCK", 4)
     monkeypatch.setattr(module, "_on_cpu", lambda: False)
     for one, other in zip(jax.tree.leaves(plain), jax.tree.leaves(compute()), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)

@@ -86,8 +86,8 @@ class Agent(AgentResults):
     ) -> None:
         if others or "policy" in options:
             raise InputError(
-                "policy: narl has no policy classes; the environment comes first, and hidden= sets "
-                'the layers of the networks: narl.NARL("Hopper-v5", hidden=(256, 256))'
+                "policy: narl has no policy classes; only the environment is given without a name, "
+                'and hidden= sets the networks: narl.NARL("Hopper-v5", hidden=(64, 64))'
             )
         if algo is not None:
             if type(self) is not Agent:

@@ -99,8 +99,8 @@ def env_module_problem(env_id: str, *, trusted: bool = False) -> str:
     """
     if ":" not in env_id and env_id not in gymnasium.registry:
         return (
-            f"env: the run names {env_id!r}, which no imported module registers; in Python, import "
-            "the one that does, then call narl.load"
+            f"env: the run names {env_id!r}, which no imported module registers; use it in Python, "
+            "after importing the one that does"
         )
     module = foreign_module(env_id)
     if trusted or not module or module in sys.modules:

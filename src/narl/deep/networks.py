@@ -83,7 +83,8 @@ def _plain_sum(x: Float[Array, "*C B O"], b: Float[Array, "*C O"]) -> Float[Arra
 def add_bias(x: Float[Array, "*C B O"], b: Float[Array, "*C O"]) -> Float[Array, "*C B O"]:
     """Return x + b. In its gradient the sum over the rows is a kernel of its own.
 
-    Few blocks of threads compute that sum, and the layer below need not wait for it.
+    Few blocks of threads compute that sum, and the layer below need not wait for it. It has no
+    derivative in forward mode (`jax.jvp`).
     """
     return _plain_sum(x, b)
 

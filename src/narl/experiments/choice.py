@@ -64,7 +64,10 @@ READINGS: dict[str, dict[str, Any]] = {
 MAIN = tuple(READINGS)[:7]
 """The readings of the smaller scales."""
 TWICE = (MBPO, "above", "ball (the paper's reading)", "no radius")
-"""The control, the default before this one, the default, and the best reading after ten seeds."""
+"""The control, the default before this one, the default, and the best reading after ten seeds.
+
+On Acrobot the choice in the update was trained twice, too.
+"""
 FIRST_SEED, BLOCK = 200, 10
 """At the paper's scale a reading is trained in one or two runs of ten seeds each."""
 
