@@ -261,7 +261,7 @@ def test_termination_of_a_preset_made_by_hand_is_known():
         (lambda: narl.NARL("Hoper-v5"), "env: unknown environment 'Hoper-v5'; did you mean 'Hop"),
         (lambda: narl.NARL("Hoper-v5"), "If a module of yours registers it, write module:id"),
         (lambda: narl.NARL("MlpPolicy", ENV), "policy: narl has no policy classes; only the"),
-        (lambda: narl.SAC(ENV, "MlpPolicy"), r"policy: .* hidden= sets the layers of the networks"),
+        (lambda: narl.SAC(ENV, "MlpPolicy"), r"policy: .* hidden= sets the networks"),
         (
             lambda: narl.NARL(env=ENV, policy="MlpPolicy"),
             "policy: narl has no policy classes; only the",
