@@ -199,9 +199,9 @@ class Agent(AgentResults):
 
         The random steps of the beginning may fill one call or several. (With models the size of the
         buffers, and so the number of steps that were asked for, has a part in the rounding of
-        sums.) Ctrl-C ends learning after the running step, and so does an error in a callback:
-        what was learned stays, and learning can go on. Where a step itself fails, the networks of
-        the last epoch stay.
+        sums.) Ctrl-C raises KeyboardInterrupt after the running step, and an error in a callback
+        ends learning there, too: what was learned stays, and learning can go on. Where a step
+        itself fails, the networks of the last epoch stay.
 
         Args:
             total_steps: Environment steps; by default those of the configuration.

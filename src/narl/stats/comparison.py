@@ -34,7 +34,11 @@ class Comparison(NamedTuple):
     iqm: Interval
     """The difference of the interquartile means."""
     probability_lower: Interval
-    """The probability that a run of x is lower than a run of y."""
+    """The probability that a run of x is lower than a run of y.
+
+    If all pairs go one way, no resample differs and the interval has no width, however few the
+    seeds are: `mean` is the difference to go by.
+    """
     detectable: float
     """The smallest difference of the means that this number of seeds detects (power 0.8)."""
     seeds_needed: float
