@@ -70,6 +70,7 @@ def main(arguments: Sequence[str]) -> int:
     from narl import storage
     from narl.compilation import enable_cache
     from narl.console import note, print_json
+    from narl.experiments.experiment import SMOKE
     from narl.report.contents import save_outcome
 
     read_part(config.part)
@@ -109,7 +110,7 @@ def main(arguments: Sequence[str]) -> int:
         counts = {verdict: verdicts[verdict] for verdict in ("holds", "fails", "undecided")}
         print_json({"scale": config.scale, "claims": counts, "outcomes": done})
     elif done and config.scale == "smoke":
-        print("At smoke scale every claim stays undecided, whatever the numbers; see --scale small")
+        print(SMOKE)
     return 0
 
 

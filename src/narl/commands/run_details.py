@@ -194,19 +194,17 @@ def _differing_options(runs: Sequence[Run | UnfinishedRun]) -> dict[str, list[st
 
 def _options(config: dict[str, Any]) -> dict[str, Any]:
     """Return the recorded options; of a training that can be read, those that have an effect."""
-    from narl.deep.checked_config import config_from_record, options_with_effect
-
     settings = config.get("settings") or config.get("options") or {}
     recorded = {name: value for name, value in settings.items() if name not in ("env", "algo")}
     if config.get("experiment") != "train":
         return recorded
+    from narl.deep.checked_config import config_from_record, options_with_effect, with_numbers
+
     try:
         training = config_from_record(config)
     except InputError:  # of another version of narl
         return recorded
-    options = options_with_effect(training)
-    numbers = {"members": training.num_members, "elites": training.num_elites}
-    options |= {name: number for name, number in numbers.items() if name in options}
+    options = with_numbers(options_with_effect(training), training)
     shown_elsewhere = ("env", "algo", "seeds", "until_solved")
     return {name: x for name, x in options.items() if name not in shown_elsewhere}
 

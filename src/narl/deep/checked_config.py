@@ -200,6 +200,12 @@ def options_with_effect(config: Config) -> dict[str, Any]:
     }
 
 
+def with_numbers(options: Mapping[str, Any], config: Config) -> dict[str, Any]:
+    """Return options with the numbers of members and elites that defaults stand for."""
+    numbers = {"members": config.num_members, "elites": config.num_elites}
+    return {name: numbers.get(name, value) for name, value in options.items()}
+
+
 def usual_config(config: Config) -> Config:
     """Return the defaults for the algorithm and the environment of a configuration."""
     preset: dict[str, Any] = {} if config.preset == Config.preset else {"preset": config.preset}

@@ -34,6 +34,7 @@ Cell: TypeAlias = "TabularConfig | TrainingConfig"
 
 Scale = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
+SMOKE = "Smoke scale only shows that the experiment runs; its claims stay undecided."
 
 
 class Size(NamedTuple):
@@ -218,8 +219,7 @@ def _outcome(
     claims, notes = findings.claims, list(findings.notes)
     if scale == "smoke":  # a check that everything runs, far too short to decide anything
         claims = [dataclasses.replace(claim, verdict="undecided") for claim in claims]
-        note = "Smoke scale only shows that the experiment runs; its claims stay undecided."
-        notes = [note, *notes]
+        notes = [SMOKE, *notes]
     first = next(iter(results.values()))
     recorded = TRAINING_ENVIRONMENT if is_training(first.cell) else ENVIRONMENT
     environment = first.run.environment

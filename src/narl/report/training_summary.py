@@ -114,13 +114,17 @@ def _distinguishing_options(config: Config) -> dict[str, Any]:
 
     An option without effect has its default, so that it is no difference.
     """
-    from narl.deep.checked_config import options_with_effect, used_options, usual_config
+    from narl.deep.checked_config import (
+        options_with_effect,
+        used_options,
+        usual_config,
+        with_numbers,
+    )
 
     options = used_options(usual_config(config)) | options_with_effect(config)
     for name in ("steps", "seeds", "until_solved"):
         del options[name]
-    numbers = {"members": config.num_members, "elites": config.num_elites}
-    return options | {name: number for name, number in numbers.items() if name in options}
+    return with_numbers(options, config)
 
 
 def _value_in_words(name: str, value: Any) -> str:
